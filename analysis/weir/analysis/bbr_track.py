@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,11 @@ class BbrTrack:
     """1 if the kernel does not say it."""
     states: tuple[str, ...]
     pacing_gain: Values
-    cwnd_gain: Values
     bandwidth_bps: Values
-    """What BBR paces by: the maximum, or in BBRv3 the short-term bound if that is lower."""
+    """By which BBR computes its pacing rate: the maximum, or a lower short-term bound of BBRv3."""
     max_bw_bps: Values
     """BBR.max_bw; the same as `bandwidth_bps` in BBRv1."""
     min_rtt_s: Values
-    rtt_s: Values
     in_flight: Values
     """In segments, as are the following."""
     cwnd: Values
@@ -64,7 +63,7 @@ class BbrTrack:
     """Segments that arrived so far, as are the retransmitted ones."""
     retransmitted: Values
 
-    @property
+    @cached_property
     def stays(self) -> tuple[Stay, ...]:
         """The states one after the other."""
         changes = [n for n in range(1, len(self.states)) if self.states[n] != self.states[n - 1]]
@@ -96,7 +95,7 @@ class BbrTrack:
                 return ends
 
     def delivery_rate_bps(self, begin_s: float, end_s: float, segment_bytes: float) -> float:
-        """What arrived between two times, retransmissions included once; NaN without samples."""
+        """Rate of the segments delivered between two times, as payload; NaN without samples."""
         its = np.flatnonzero((self.time_s >= begin_s) & (self.time_s <= end_s))
         if len(its) < 2:
             return float("nan")
@@ -124,11 +123,9 @@ def bbr_track(rows: Sequence[dict[str, Any]], start_ns: int) -> BbrTrack | None:
         version=next((row["bbr_version"] for row in known if row.get("bbr_version")), 1),
         states=tuple(_state(row) for row in known),
         pacing_gain=column("bbr_pacing_gain"),
-        cwnd_gain=column("bbr_cwnd_gain"),
         bandwidth_bps=column("bbr_bandwidth_bps"),
         max_bw_bps=values(lambda row: row.get("bbr_max_bw_bps") or row["bbr_bandwidth_bps"]),
         min_rtt_s=column("bbr_min_rtt_ns") / _NS,
-        rtt_s=column("rtt_ns") / _NS,
         in_flight=column("in_flight"),
         cwnd=column("cwnd"),
         inflight_shortterm=column("bbr_inflight_shortterm"),

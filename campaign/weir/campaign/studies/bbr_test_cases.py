@@ -16,15 +16,8 @@ from weir.analysis.figures import Figure, Section, Table, line_figure
 from weir.analysis.figures.figure import Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.bbr_cases import CASES
-from weir.campaign.studies.bbr_cases.model import (
-    SEGMENT_BYTES,
-    Case,
-    Conditions,
-    Criterion,
-    payload_bps,
-    verdict,
-)
-from weir.campaign.studies.runs import label, valid_of
+from weir.campaign.studies.bbr_cases.model import Case, Conditions, Criterion, verdict
+from weir.campaign.studies.runs import SEGMENT_BYTES, label, payload_bps, valid_of
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.rundir.directory import RunDirectory
 
@@ -44,7 +37,7 @@ _WORDS = {True: "holds", False: "does not hold", None: "not shown"}
 
 @dataclass(frozen=True)
 class Run:
-    """What one run shows."""
+    """One run: its outcome, the track of its flow, and its path."""
 
     outcome: Outcome
     track: BbrTrack

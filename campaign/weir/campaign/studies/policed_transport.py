@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TCP makes of a rate limit, by its kind, rate and burst, by RTT and by congestion control.
+"""TCP behind a rate limit: the effect of the limit's kind, rate and burst, of RTT and congestion control.
 
 Compared with what is published on policers and their bursts: T. Flach et al., "An Internet-Wide Analysis of
 Traffic Policing", SIGCOMM 2016, and the rules by which operators set bursts.
@@ -13,8 +13,7 @@ from weir.analysis.figures import Figure, Section, Table, box_figure, line_figur
 from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import jain_index
 from weir.campaign.outcome import Outcome
-from weir.campaign.studies.bbr_cases.model import payload_bps
-from weir.campaign.studies.runs import label, mean_or_none, queueing_delay_ms, rounded, valid_of
+from weir.campaign.studies.runs import label, mean_or_none, payload_bps, queueing_delay_ms, rounded, valid_of
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.controlplane.units import parse_rate, parse_time
 

@@ -12,13 +12,21 @@ from typing import Any
 from weir.analysis.figures import Figure, grown_tree
 from weir.analysis.statistics import bandwidth_share, gp_gain_percent
 from weir.campaign.outcome import Outcome
+from weir.controlplane.config.values import FRAME_BYTES
 
 MIN_TREE_SAMPLES = 4
+SEGMENT_BYTES = 1448
+"""Payload of a full frame over IPv4 with time stamps."""
 
 
 def label(outcome: Outcome, axis: str) -> str:
     """The label of the run's cell on an axis; empty if the cell does not have the axis."""
     return str(outcome.cell.get(axis, ""))
+
+
+def payload_bps(rate_bps: float) -> float:
+    """The share of payload in a rate of full frames."""
+    return rate_bps * SEGMENT_BYTES / FRAME_BYTES
 
 
 def rounded(value: float | None, digits: int = 1) -> float | None:

@@ -64,7 +64,7 @@ SPOILED = {
         "Exiting STARTUP on bandwidth plateau",
         [replace(step, bandwidth=step.bandwidth * 1.05) for step in TEXTBOOK],
     ),
-    "STARTUP goes on for 8 rounds": (
+    "STARTUP lasts five rounds longer": (
         "Exiting STARTUP on bandwidth plateau",
         [*STARTUP, Step("STARTUP", 5), *TEXTBOOK[4:]],
     ),

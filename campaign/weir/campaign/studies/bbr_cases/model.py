@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test case is, and the helpers of its judges: stays in states, rounds, growth of the bandwidth."""
+"""A test case and its criteria; the judges' helpers: stays in states, rounds, growth of the bandwidth."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weir.analysis.bbr_track import PROBE_RTT, BbrTrack, Stay
-from weir.controlplane.config.values import FRAME_BYTES
+from weir.campaign.studies.runs import SEGMENT_BYTES
 
-SEGMENT_BYTES = 1448
-"""Payload of a full frame over IPv4 with time stamps."""
 GROWTH = 1.25
 """Growth of the bandwidth in a round with which BBR's pipe is not full."""
 
@@ -50,11 +48,6 @@ class Case:
     name: str
     part: str
     judge: Judge
-
-
-def payload_bps(rate_bps: float) -> float:
-    """The share of payload in a rate of frames."""
-    return rate_bps * SEGMENT_BYTES / FRAME_BYTES
 
 
 def verdict(criteria: Sequence[Criterion]) -> bool | None:

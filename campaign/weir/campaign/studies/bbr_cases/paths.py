@@ -18,12 +18,12 @@ from weir.analysis.bbr_track import (
 )
 from weir.campaign.studies.bbr_cases.model import (
     GROWTH,
-    SEGMENT_BYTES,
     Conditions,
     Criterion,
     first_end,
     unseen,
 )
+from weir.campaign.studies.runs import SEGMENT_BYTES
 
 _MIN_PIPE_CWND = 4
 _LOSS_THRESHOLD = 0.02

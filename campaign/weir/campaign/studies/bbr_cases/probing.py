@@ -18,7 +18,6 @@ from weir.analysis.bbr_track import (
     Stay,
 )
 from weir.campaign.studies.bbr_cases.model import (
-    SEGMENT_BYTES,
     Conditions,
     Criterion,
     left,
@@ -28,6 +27,7 @@ from weir.campaign.studies.bbr_cases.model import (
     slack,
     unseen,
 )
+from weir.campaign.studies.runs import SEGMENT_BYTES
 
 _PROBE_RTT_INTERVAL_S, _PROBE_RTT_S = 5.0, 0.2
 
@@ -145,7 +145,8 @@ def probe_rtt(track: BbrTrack, path: Conditions) -> list[Criterion]:
     waits = np.diff(starts)
     # Counted from the last measurement of the minimum, which is after the start and inside of PROBE_RTT.
     late_s = _PROBE_RTT_INTERVAL_S + _PROBE_RTT_S + 3 * rtt_s
-    cwnds = [float(track.cwnd[stay.end - 1] / track.bdp(SEGMENT_BYTES)[stay.begin]) for stay, _ in found]
+    bdp = track.bdp(SEGMENT_BYTES)
+    cwnds = [float(track.cwnd[stay.end - 1] / bdp[stay.begin]) for stay, _ in found]
     lasts = [seconds(track, stay) for stay, _ in found]
     back = {after.state for _, after in found}
     return [

@@ -13,7 +13,6 @@ from weir.analysis.bbr_track import (
     BbrTrack,
 )
 from weir.campaign.studies.bbr_cases.model import (
-    SEGMENT_BYTES,
     Conditions,
     Criterion,
     first_end,
@@ -23,6 +22,7 @@ from weir.campaign.studies.bbr_cases.model import (
     slack,
     unseen,
 )
+from weir.campaign.studies.runs import SEGMENT_BYTES
 
 
 def startup_plateau(track: BbrTrack, path: Conditions) -> list[Criterion]:
