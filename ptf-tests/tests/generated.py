@@ -10,7 +10,7 @@ from weir.ptftests.base import WeirTest
 from weir.ptftests.config import PORTS
 from weir.ptftests.control import Writable
 from weir.ptftests.expect import OUTER_BYTES
-from weir.ptftests.model.chips import CHIPS, TOFINO1, Chip
+from weir.ptftests.model.chips import TOFINO1, TOFINO2, Chip
 from weir.ptftests.reports import FIRST, MIRROR_HEADER_BYTES
 from weir.ptftests.traffic import sentinel_mac
 
@@ -33,6 +33,7 @@ class EveryGeneratedPacketComesOutAsTheGeneratorSays(WeirTest):
         for script in scripts.read(scripts.FOLDER / "weir.stf"):
             if len(script.frame) < ETHERNET_BYTES or not script.ports <= set(PORTS):
                 continue  # p4testgen has neither limit; its mirror sessions may name any port
+            script = on_ports(self, script)
             with self.subTest(script.name):
                 try:
                     self.install(*self._sentinels(), *script.written)
@@ -54,7 +55,7 @@ class EveryGeneratedTofinoPacketIsReportedAsTheGeneratorSays(WeirTest):
             if not within_memory(script) or len(script.frame) < least_bytes(self):
                 continue  # the chip has no such cells, and p4testgen does not know how many it has
             with self.subTest(script.name):
-                script = with_sessions(script)
+                script = on_ports(self, with_sessions(script))
                 try:
                     self.install(*sentinels(self), *self._sessions(script), *script.written)
                     left = self.traffic.exchange(script.port, [script.frame], rounds=2)[REPORT_PORT]
@@ -84,6 +85,7 @@ class EveryGeneratedTofinoPacketIsTreatedAsTheGeneratorSays(WeirTest):
         for script in scripts.read(scripts.FOLDER / f"{_chip(self).name}.stf"):
             if len(script.frame) < least_bytes(self) or not within_memory(script):
                 continue
+            script = on_ports(self, script)
             with self.subTest(script.name):
                 try:
                     # The generator does not flood, so there is no group.
@@ -110,8 +112,13 @@ class EveryGeneratedTofinoPacketIsTreatedAsTheGeneratorSays(WeirTest):
 
 
 def _chip(test: WeirTest) -> Chip:
-    """The chip whose program is tested; Tofino 1 where the target does not say it."""
-    return CHIPS.get(test.config.target, TOFINO1)
+    """The chip whose program is tested, by the architecture in its P4Info."""
+    return TOFINO2 if test.config.architecture == TOFINO2.architecture else TOFINO1
+
+
+def on_ports(test: WeirTest, script: scripts.Script) -> scripts.Script:
+    """A script with the switch's numbers of the tests' ports."""
+    return scripts.on_ports(script, {port: test.p4_port(port) for port in PORTS})
 
 
 def _reported(script: scripts.Script) -> Iterator[Writable]:

@@ -31,6 +31,8 @@ class Capabilities:
     """The pipeline's registers can be set, so that packet and sequence numbers can be chosen."""
     exact_buckets: Ability
     """A meter's rate and burst are what was written, to the byte."""
+    counts_tokens_once: Ability
+    """A bucket gains its rate's tokens once, however many packets it meets meanwhile."""
     own_packet_counts: Ability
     """A packet's colour counts its own bytes."""
     single_rate_three_colours: Ability
@@ -79,6 +81,7 @@ _V1MODEL_COLOUR = Cannot("v1model's meter is colour-blind")
 EMBEDDED = Capabilities(
     writes_registers=True,
     exact_buckets=True,
+    counts_tokens_once=True,
     own_packet_counts=True,
     single_rate_three_colours=True,
     colour_aware=_V1MODEL_COLOUR,
@@ -104,6 +107,7 @@ EMBEDDED_NN = replace(EMBEDDED, cut_link_headers=True)
 BMV2 = Capabilities(
     writes_registers=True,
     exact_buckets=True,
+    counts_tokens_once=True,
     own_packet_counts=True,
     single_rate_three_colours=Cannot("bmv2 has two-rate meters only"),
     colour_aware=_V1MODEL_COLOUR,
@@ -139,6 +143,9 @@ _TOFINO_CUTS = Cannot("Tofino's mirror session cuts the copy, 32 bytes later tha
 TOFINO_MODEL = Capabilities(
     writes_registers=Cannot("Stratum does not write registers of TNA programs"),
     exact_buckets=_TOFINO_BUCKETS,
+    counts_tokens_once=Cannot(
+        "under bf_switchd the model's peak bucket gains some bytes with each packet, beside those of its rate"
+    ),
     own_packet_counts=_TOFINO_OWN_PACKET,
     single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
     colour_aware=True,
@@ -162,6 +169,7 @@ TOFINO_MODEL = Capabilities(
 TOFINO_HARNESS = Capabilities(
     writes_registers=True,
     exact_buckets=_TOFINO_BUCKETS,
+    counts_tokens_once=True,
     own_packet_counts=_TOFINO_OWN_PACKET,
     single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
     colour_aware=True,
@@ -185,6 +193,7 @@ TOFINO_HARNESS = Capabilities(
 TOFINO = Capabilities(
     writes_registers=TOFINO_MODEL.writes_registers,
     exact_buckets=_TOFINO_BUCKETS,
+    counts_tokens_once=True,
     own_packet_counts=_TOFINO_OWN_PACKET,
     single_rate_three_colours=Cannot("Tofino has two-rate meters only"),
     colour_aware=True,

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from finsy.proto import p4i
+from google.protobuf import text_format
+
 from weir.ptf.links import Port
 
 PORTS = (1, 2, 3, 4)
@@ -47,6 +50,12 @@ class RunConfig:
     def port(self, number: int) -> Port:
         """The port with a number of the tests."""
         return next(port for port in self.ports if port.number == number)
+
+    @property
+    def architecture(self) -> str:
+        """The program's architecture, by its P4Info: v1model, tna or t2na."""
+        arch: str = text_format.Parse(Path(self.p4info).read_text(), p4i.P4Info()).pkg_info.arch
+        return arch
 
     def save(self, path: Path) -> None:
         """Write the settings as JSON."""

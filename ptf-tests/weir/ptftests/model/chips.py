@@ -19,6 +19,8 @@ class Chip:
     """The name of its model among the targets of the tests."""
     name: str
     """As in the names of weir's programs."""
+    architecture: str
+    """As in the P4Info of weir's program."""
     harness: str
     """The program that runs the model from a script."""
     binary: str
@@ -56,6 +58,7 @@ class Chip:
 TOFINO1 = Chip(
     target="tofino1-model",
     name="tofino1",
+    architecture="tna",
     harness="tofino_test_harness",
     binary="tofino.bin",
     buckets=tofino.TOFINO,
@@ -72,6 +75,7 @@ TOFINO1 = Chip(
 TOFINO2 = Chip(
     target="tofino2-model",
     name="tofino2",
+    architecture="t2na",
     harness="jbay_test_harness",
     binary="tofino2.bin",
     buckets=tofino.TOFINO2,
