@@ -69,10 +69,10 @@ def without_lacking(campaign: Campaign) -> tuple[Campaign, str]:
 
 
 def _lacking(runs: Sequence[PlannedRun], here: Collection[str]) -> str:
-    """A sentence: the congestion controls that the kernel of these runs lacks, and those that it has."""
+    """A sentence: what the kernel of these runs lacks, and the congestion controls that it has."""
     kernel = None if runs[0].virtual_time is None else runs[0].virtual_time.kernel
     its_name = "this kernel" if kernel is None else f"kernel {kernel.name}"
     has = available() if kernel is None else " ".join(kernel.congestion_controls)
     counts = Counter(run.lacking(here) for run in runs)
     missing = ", ".join(f"{name} ({count} run{'s' if count > 1 else ''})" for name, count in counts.items())
-    return f"{its_name} lacks {missing}; it has {has}"
+    return f"{its_name} lacks {missing}; its congestion controls: {has}"

@@ -93,8 +93,32 @@ def test_a_congestion_control_that_a_kernel_lacks_is_named_before_the_first_run(
     with pytest.raises(CampaignError) as refused:
         without_lacking(with_kernels(parse_campaign(KERNELS % "refuse"), 512))
     assert str(refused.value) == (
-        "kernel bbr3 lacks vegas (3 runs); it has bbr cubic; valid: another kernel, or lacking: leave_out"
+        "kernel bbr3 lacks vegas (3 runs); its congestion controls: bbr cubic; "
+        "valid: another kernel, or lacking: leave_out"
     )
+
+
+QUEUES = """
+name: x
+time: virtual
+lacking: leave_out
+matrix: {kernel: [6.12, old], queue: [pfifo limit 9, pie ecn, dualpi2]}
+hosts: {client: {receive_queue: {discipline: $queue, rate: 1 Mbit/s}}, server: {}}
+flows: [{name: one, from: server, to: client, duration: 1 s}]
+"""
+
+
+def test_runs_with_a_queueing_discipline_that_their_kernel_lacks_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    add_kernel(kernels_folder(), "6.12", ("cubic",), ("CONFIG_IFB=y", "CONFIG_NET_SCH_PIE=y"))
+    add_kernel(kernels_folder(), "old", ("cubic",))
+    campaign, said = without_lacking(with_kernels(parse_campaign(QUEUES), 512))
+    assert {run.cell["queue"] for run in campaign.runs} == {"pfifo limit 9", "pie ecn"}
+    assert {run.cell["kernel"] for run in campaign.runs} == {"6.12"}
+    assert campaign.left_out == {"dualpi2 in kernel 6.12": 1, "ifb in kernel old": 3}
+    assert said.startswith("left out: kernel 6.12 lacks dualpi2 (1 run); its congestion controls: cubic; ")
 
 
 @pytest.mark.usefixtures("kernels")
@@ -106,7 +130,7 @@ def test_runs_with_a_congestion_control_that_their_kernel_lacks_may_be_left_out(
         ("bbr3", "cubic"),
     }
     assert campaign.left_out == {"vegas in kernel bbr3": 3}
-    assert said == "left out: kernel bbr3 lacks vegas (3 runs); it has bbr cubic"
+    assert said == "left out: kernel bbr3 lacks vegas (3 runs); its congestion controls: bbr cubic"
 
 
 @pytest.mark.usefixtures("kernels")
@@ -131,5 +155,5 @@ def test_runs_with_a_congestion_control_that_the_kernel_lacks_are_left_out_and_n
     assert offered([*listed, "no_such_cc"]) == set(listed)
     campaign, said = without_lacking(parse_campaign(LACKING % listed[0]))
     assert [run.cell["cc"] for run in campaign.runs] == [listed[0]]
-    assert said.startswith("left out: this kernel lacks no_such_cc (1 run); it has ")
+    assert said.startswith("left out: this kernel lacks no_such_cc (1 run); its congestion controls: ")
     assert all(name in said for name in listed)

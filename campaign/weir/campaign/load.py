@@ -31,6 +31,7 @@ from weir.controlplane.config import (
     read_text,
     yaml_text,
 )
+from weir.rundir.kernel import Kernel
 from weir.rundir.manifest import VirtualTime
 from weir.runner.inputs import Inputs, read_inputs
 
@@ -42,6 +43,7 @@ KERNEL = "kernel"
 """The axis of kernels, which needs no `kernel: $kernel`. Runs that differ in it alone have the same seed."""
 MAX_RUNS = 100_000
 _NS = 10**9
+_BUILT_IN_DISCIPLINES = {"pfifo", "bfifo", "pfifo_fast", "pfifo_head_drop"}
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,22 @@ class PlannedRun:
         return self.experiment.time == "virtual"
 
     def lacking(self, here: Collection[str]) -> str | None:
-        """A congestion control that the run's kernel lacks; `here` are those of this machine's kernel."""
-        has = here if self.virtual_time is None else self.virtual_time.kernel.congestion_controls
-        return min(self.congestion_controls - set(has), default=None)
+        """A congestion control or queueing discipline that the run's kernel lacks.
+
+        `here` are the congestion controls of this machine's kernel, whose disciplines only a run finds out.
+        """
+        if self.virtual_time is None:
+            return min(self.congestion_controls - set(here), default=None)
+        kernel = self.virtual_time.kernel
+        missing = self.congestion_controls - set(kernel.congestion_controls)
+        return min(missing | self._disciplines_beyond(kernel), default=None)
+
+    def _disciplines_beyond(self, kernel: Kernel) -> set[str]:
+        queues = [host.receive_queue for host in self.experiment.hosts.values() if host.receive_queue]
+        if queues and "CONFIG_IFB=y" not in kernel.config:
+            return {"ifb"}
+        names = {queue.discipline.partition(" ")[0] for queue in queues} - _BUILT_IN_DISCIPLINES
+        return {name for name in names if f"CONFIG_NET_SCH_{name.upper()}=y" not in kernel.config}
 
     @property
     def traffic_s(self) -> float:
@@ -118,7 +133,7 @@ class Campaign:
     runs: tuple[PlannedRun, ...]
     lacking: str = "refuse"
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Number of runs left out, by the congestion control that their kernel lacks."""
+    """Number of runs left out, by the congestion control or queueing discipline that their kernel lacks."""
 
     def labels(self, cell: Cell) -> tuple[str, ...]:
         """A cell's label on each axis, in order; empty for axes that its part does not have."""
@@ -132,9 +147,9 @@ class Campaign:
         return list(found.values())
 
     def offered_by(self, congestion_controls: Collection[str]) -> Campaign:
-        """Without the runs that lack a congestion control, if the file has `lacking: leave_out`.
+        """Without the runs whose kernel lacks something of theirs, if the file has `lacking: leave_out`.
 
-        Those of this machine's kernel are given; runs in virtual time have that of another.
+        The congestion controls of this machine's kernel are given; runs in virtual time have that of another.
         """
         if self.lacking != "leave_out":
             return self

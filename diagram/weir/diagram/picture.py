@@ -11,6 +11,7 @@ from weir.controlplane.config import (
     BackgroundConfig,
     ExperimentConfig,
     FlowConfig,
+    HostConfig,
     base_round_trips,
     queue_bytes,
 )
@@ -112,11 +113,16 @@ def _host(experiment: ExperimentConfig, name: str, traffic: Sequence[Traffic]) -
     return Host(
         name=name,
         left=len(outgoing) >= len(incoming),
-        lines=counted(map(description_of, outgoing)),
+        lines=(*counted(map(description_of, outgoing)), *_receive_queue(host)),
         delay=delay,
         loss=f"{format_share(host.loss)} lost" if host.loss else "",
         queue=_queue(experiment, name),
     )
+
+
+def _receive_queue(host: HostConfig) -> tuple[str, ...]:
+    queue = host.receive_queue
+    return () if queue is None else (f"receives {format_rate(queue.rate)} through {queue.discipline}",)
 
 
 def _queue(experiment: ExperimentConfig, name: str) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ FRAGMENT = Path(__file__).with_name("config.fragment")
 HZ = 1000
 """UML's HZ is not for the user to choose, so `kconfig_with_hz` defines it before its own definition does."""
 
+_QUEUES = ("SFQ", "RED", "CODEL", "FQ_CODEL", "CAKE", "PIE", "FQ_PIE", "DUALPI2")
+"""Queueing disciplines for receive queues, each taken if the source has it."""
+
 _REQUEST = re.compile(r"(CONFIG_\w+)=(\S+)")
 _CONGESTION = re.compile(r"^config (TCP_CONG_\w+)\n(?:[ \t]+.*\n)*?[ \t]+tristate\b", re.MULTILINE)
 _SYMBOL = re.compile(r"^\s*(?:menu)?config (\w+)\s*$", re.MULTILINE)
@@ -35,9 +38,15 @@ def congestion_options(tree: Path) -> dict[str, str]:
     return {f"CONFIG_{name}": "y" for name in _CONGESTION.findall(text)}
 
 
+def queue_options(tree: Path) -> dict[str, str]:
+    """The options of those of `_QUEUES` that the source defines."""
+    defined = set(_SYMBOL.findall(_text(tree / "net" / "sched" / "Kconfig")))
+    return {f"CONFIG_NET_SCH_{name}": "y" for name in _QUEUES if f"NET_SCH_{name}" in defined}
+
+
 def requested_options(tree: Path) -> dict[str, str]:
     """All options of weir's kernel of this source."""
-    return read_fragment() | congestion_options(tree) | {"CONFIG_HZ": str(HZ)}
+    return read_fragment() | congestion_options(tree) | queue_options(tree) | {"CONFIG_HZ": str(HZ)}
 
 
 def as_config(options: dict[str, str]) -> str:

@@ -7,6 +7,7 @@ from weir.kernel.configuration import (
     check_options,
     congestion_options,
     kconfig_with_hz,
+    queue_options,
     read_fragment,
     requested_options,
 )
@@ -43,10 +44,21 @@ config TCP_CONG_CUBIC
 """
 
 
+SCHED = """\
+config NET_SCH_PIE
+    tristate "Proportional Integral controller Enhanced (PIE) scheduler"
+
+config NET_SCH_INGRESS
+    tristate "Ingress/classifier-action Qdisc"
+"""
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     (tmp_path / "net" / "ipv4").mkdir(parents=True)
     (tmp_path / "net" / "ipv4" / "Kconfig").write_text(IPV4)
+    (tmp_path / "net" / "sched").mkdir()
+    (tmp_path / "net" / "sched" / "Kconfig").write_text(SCHED)
     (tmp_path / "Kconfig").write_text('# Linux\nmainmenu "Linux"\n\nsource "net/ipv4/Kconfig"\n')
     return tmp_path
 
@@ -55,6 +67,11 @@ def test_the_shipped_options_have_virtual_time_and_the_network_of_a_run() -> Non
     options = read_fragment()
     for name in ("UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "VETH", "PACKET", "INET_DIAG", "NET_NS", "NET_SCH_FQ"):
         assert options[f"CONFIG_{name}"] == "y"
+
+
+def test_queueing_disciplines_are_requested_as_far_as_the_source_has_them(tree: Path) -> None:
+    assert queue_options(tree) == {"CONFIG_NET_SCH_PIE": "y"}
+    assert requested_options(tree)["CONFIG_NET_SCH_PIE"] == "y"
 
 
 def test_all_congestion_controls_of_the_source_are_requested(tree: Path) -> None:

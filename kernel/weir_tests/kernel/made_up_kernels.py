@@ -15,7 +15,9 @@ def digest_of(name: str) -> str:
     return name.encode().hex().ljust(64, "0")[:64]
 
 
-def write_kernel(folder: Path, version: str, digest: str, congestion_controls: Iterable[str]) -> Path:
+def write_kernel(
+    folder: Path, version: str, digest: str, congestion_controls: Iterable[str], config: Iterable[str] = ()
+) -> Path:
     """Make a folder as a build leaves it, with an empty program."""
     folder.mkdir(parents=True)
     (folder / "linux").touch(mode=0o755)
@@ -26,7 +28,7 @@ def write_kernel(folder: Path, version: str, digest: str, congestion_controls: I
         "congestion_controls": sorted(congestion_controls),
         "inputs_sha256": digest,
         "config_sha256": "1" * 64,
-        "config": ["CONFIG_HZ=1000"],
+        "config": ["CONFIG_HZ=1000", *config],
         "program_sha256": "2" * 64,
         "compiler": "gcc 12",
         "build": {"wall_s": 1.0, "processor_s": 2.0, "objects": 3},
@@ -35,8 +37,10 @@ def write_kernel(folder: Path, version: str, digest: str, congestion_controls: I
     return folder
 
 
-def add_kernel(folder: Path, name: str, congestion_controls: tuple[str, ...]) -> StoredKernel:
+def add_kernel(
+    folder: Path, name: str, congestion_controls: tuple[str, ...], config: Iterable[str] = ()
+) -> StoredKernel:
     """Add a kernel of this name to the store in `folder`."""
     store = KernelStore(folder)
-    made = write_kernel(folder / f"made-{name}", "6.12.117", digest_of(name), congestion_controls)
+    made = write_kernel(folder / f"made-{name}", "6.12.117", digest_of(name), congestion_controls, config)
     return store.give_name(store.keep(made, digest_of(name)), name)

@@ -227,6 +227,21 @@ class ClockReading(Record):
     """Largest error of the offset: half the round trip."""
 
 
+class ReceiveQueue(Record):
+    """A queue of a host's kernel behind its capture, and what it did with the frames that arrived."""
+
+    discipline: str
+    """In tc(8)'s words."""
+    rate_bps: int
+    sent: int
+    """Frames that it passed on to the host."""
+    dropped: int
+    marked: int | None = None
+    """Frames that it marked CE; None if tc does not say it of this discipline."""
+    waiting: int = 0
+    """Frames in it at the end of the run."""
+
+
 class Host(Record):
     """One captured host; `pcap` is relative to the run directory."""
 
@@ -241,6 +256,7 @@ class Host(Record):
     """Limit of that queue in bytes; None if it has none."""
     queue_packets: int | None = None
     """Limit of that queue in packets; None if it has none."""
+    receive_queue: ReceiveQueue | None = None
     loss: Number = 0.0
     """Probability of random loss on its link, for frames towards it."""
     line_rate_bps: int | None = None

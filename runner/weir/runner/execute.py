@@ -10,15 +10,14 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
-from typing import Any
 
-from weir.controlplane.attach import Attachment, CollectorEndpoint, HostPort
-from weir.controlplane.config import COLLECTOR, ExperimentConfig, load_experiment, queue_bytes, with_lines
+from weir.controlplane.attach import Attachment, CollectorEndpoint
+from weir.controlplane.config import COLLECTOR, ExperimentConfig, load_experiment, with_lines
 from weir.controlplane.plan import make_plan
-from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.rundir.directory import RunDirectory, hold
-from weir.rundir.manifest import ClockReading, Host, Scheduling
+from weir.rundir.manifest import Scheduling
 from weir.rundir.manifest_file import ManifestFile
+from weir.runner.host_record import host_record, receive_queue_notes
 from weir.runner.phase import all_well, run_phase
 from weir.runner.phase_record import phase_record, with_counters, with_read_back
 from weir.runner.progress import Progress, Watcher
@@ -33,11 +32,11 @@ from weir.runner.tuners import Tuners
 from weir.testbed.inventory import TestbedConfig
 from weir.testbed.joined import on_testbed
 from weir.testbed.load import load_testbed
-from weir.topo.capture import Capture, CaptureResult
+from weir.topo.capture import Capture
 from weir.topo.stop import Interrupted, StopToken
 from weir.topo.traffic import PortAllocator
 
-NS = PPB = 1_000_000_000
+NS = 1_000_000_000
 # Longest wait for frames that are still in flight after the last flow has ended.
 SETTLE_LIMIT_S = 15.0
 
@@ -172,14 +171,22 @@ async def execute(
         manifest.update(phases=tuple(counted))
 
         manifest.invalidate(stage.lost())
-        clocks = stage.clocks()
+        clocks, counts = stage.clocks(), stage.receive_queues()
+        manifest.add_notes(receive_queue_notes(experiment, counts))
         if testbed is None:
             captured = [await asyncio.to_thread(capture.stop) for capture in captures]
         else:  # they are files of other machines
             captured = await asyncio.gather(*(asyncio.to_thread(capture.stop) for capture in captures))
         manifest.update(
             hosts=tuple(
-                _host(experiment, stage.addresses[found.host], found, run_dir, clocks.get(found.host))
+                host_record(
+                    experiment,
+                    stage.addresses[found.host],
+                    found,
+                    run_dir,
+                    clocks.get(found.host),
+                    counts.get(found.host),
+                )
                 for found in captured
             )
         )
@@ -195,47 +202,6 @@ async def execute(
         manifest.update(
             switch=manifest.manifest.switch.model_copy(update={"stats": stats, "reports_sent": reports_sent})
         )
-
-
-def _queue(experiment: ExperimentConfig, host: str) -> dict[str, int | None]:
-    """Limits of the switch's queue to a host, as the manifest names them."""
-    asked = experiment.hosts[host]
-    if asked.rate is None:
-        return {"queue_bytes": None}
-    if experiment.switch.target == "bmv2":
-        return {"queue_packets": asked.queue_packets or DEFAULT_PACKETS}
-    packets = {} if asked.queue_packets is None else {"queue_packets": asked.queue_packets}
-    return {"queue_bytes": queue_bytes(experiment, host), **packets}
-
-
-def _host(
-    experiment: ExperimentConfig,
-    port: HostPort,
-    captured: CaptureResult,
-    run_dir: Path,
-    clock: tuple[ClockReading, ...] | None,
-) -> Host:
-    host = experiment.hosts[captured.host]
-    known: dict[str, Any] = _queue(experiment, captured.host)
-    if clock is not None:
-        known["clock"] = clock
-    if captured.fetched is not None:
-        known["capture_bytes"] = captured.fetched.size
-        known["fetched_bytes"] = captured.fetched.travelled
-    return Host(
-        name=captured.host,
-        addresses=port.addresses,
-        pcap=str(captured.path.relative_to(run_dir)),
-        delay_s=host.delay / NS,
-        jitter_s=host.jitter / NS,
-        rate_bps=host.rate,
-        loss=host.loss / PPB,
-        line_rate_bps=host.line_rate or None,
-        packet_cost_s=host.packet_cost / NS,
-        capture_received=captured.captured,
-        capture_drops=captured.lost,
-        **known,
-    )
 
 
 def run_inside(run_dir: Path, stop: StopToken, progress: Progress, watcher: Watcher | None = None) -> None:

@@ -17,6 +17,7 @@ from weir.runner.switch_elsewhere import SwitchElsewhere
 from weir.runner.switches import EmbeddedSwitch, RunSwitch
 from weir.topo.collectorproc import CollectorProcess
 from weir.topo.line import Line
+from weir.topo.receive_queue import QueueCounts, ReceiveQueue
 from weir.topo.scheduling import SchedulingProbe
 from weir.topo.sockets import SocketSampler
 from weir.topo.testbed import HostSpec, Testbed
@@ -31,7 +32,7 @@ class SandboxStage:
     def __init__(self, experiment: ExperimentConfig, *, virtual: bool) -> None:
         """Lay them out; the context builds them. Raises TestbedError."""
         specs = [
-            HostSpec(name, host.address, host.address6, _line(host))
+            HostSpec(name, host.address, host.address6, _line(host), _receive_queue(host))
             for name, host in experiment.hosts.items()
         ]
         self._experiment, self._virtual = experiment, virtual
@@ -109,9 +110,18 @@ class SandboxStage:
             f"the link of {name} lost {count} frames in the kernel" for name, count in lost.items() if count
         ]
 
+    def receive_queues(self) -> Mapping[str, QueueCounts]:
+        """By tc's counters."""
+        return self.hosts.receive_queues()
+
     def clocks(self) -> Mapping[str, tuple[ClockReading, ...]]:
         """None: the hosts have this machine's clock."""
         return {}
+
+
+def _receive_queue(host: HostConfig) -> ReceiveQueue | None:
+    queue = host.receive_queue
+    return None if queue is None else ReceiveQueue(queue.discipline, queue.rate)
 
 
 def _line(host: HostConfig) -> Line | None:

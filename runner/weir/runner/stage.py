@@ -16,6 +16,7 @@ from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import ClockReading
 from weir.runner.switches import RunSwitch
 from weir.topo.hosts import Hosts
+from weir.topo.receive_queue import QueueCounts
 from weir.topo.scheduling import SchedulingProbe
 from weir.topo.stop import StopToken
 from weir.topo.traffic import FlowSpec
@@ -114,6 +115,10 @@ class Stage(Part, Protocol):
 
     def lost(self) -> list[str]:
         """A line for each host whose kernel lost frames of its link."""
+        ...
+
+    def receive_queues(self) -> Mapping[str, QueueCounts]:
+        """What the receive queues of hosts that have one have done so far."""
         ...
 
     def clocks(self) -> Mapping[str, tuple[ClockReading, ...]]:

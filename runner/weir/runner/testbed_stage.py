@@ -31,6 +31,7 @@ from weir.testbed.sockets import RemoteSocketSampler
 from weir.topo.capture import Capture
 from weir.topo.interfaces import InterfaceCounters
 from weir.topo.program import ProcessError
+from weir.topo.receive_queue import QueueCounts
 from weir.topo.stop import StopToken
 from weir.topo.tools import find_own_program
 from weir.topo.traffic import MAX_SOURCE_OFFSET
@@ -117,6 +118,10 @@ class TestbedStage:
         return [
             f"the network card of {name} lost {count} frames" for name, count in lost.items() if count > 0
         ]
+
+    def receive_queues(self) -> Mapping[str, QueueCounts]:
+        """None: weir does not change queues of other machines."""
+        return {}
 
     def clocks(self) -> Mapping[str, tuple[ClockReading, ...]]:
         """As read at the beginning and now, unless a host is lost."""

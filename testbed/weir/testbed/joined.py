@@ -59,6 +59,8 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
                 )
         if host.tuner is not None:
             yield f"hosts.{name}.tuner: tunes hosts of this machine only; valid: without it"
+        if host.receive_queue is not None:
+            yield f"hosts.{name}.receive_queue: a testbed's hosts keep their queues; valid: without it"
         for key, value in (("line_rate", host.line_rate), ("packet_cost", host.packet_cost)):
             if value:
                 yield f"hosts.{name}: {key} of the experiment: a testbed has real lines; valid: without it"

@@ -57,6 +57,11 @@ def test_the_switch_is_the_testbeds() -> None:
         (rack(collector=None), EXPERIMENT, "hosts: collector missing"),
         (rack(b=None), EXPERIMENT, "hosts: b missing"),
         (
+            rack(),
+            NO_DELAY.replace("a: {}", "a: {receive_queue: {discipline: codel, rate: 1 Mbit/s}}"),
+            "hosts.a.receive_queue: a testbed's hosts keep their queues; valid: without it",
+        ),
+        (
             rack(b={"address": "10.0.0.8/24"}),
             EXPERIMENT,
             "hosts.b.address: 10.0.0.8/24, but the experiment",

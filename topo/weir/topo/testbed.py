@@ -34,6 +34,7 @@ from weir.topo.line import Line
 from weir.topo.linux import NETNS_FOLDER, in_network_namespace
 from weir.topo.process import LoggedProcess, ProcessError, bare_python, run_tool
 from weir.topo.program import Program
+from weir.topo.receive_queue import SHOW_QUEUES, QueueCounts, ReceiveQueue, queue_counts
 from weir.topo.sandbox import is_inside
 from weir.topo.tools import find_tool
 
@@ -81,6 +82,7 @@ class HostSpec:
     address: str | None = None
     address6: str | None = None
     line: Line | None = None
+    receive_queue: ReceiveQueue | None = None
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Testbed:
         """
         self.virtual_time = virtual_time
         self.hosts: dict[str, HostPort] = {port.name: port for port in lay_out(hosts)}
+        self._receive_queues = {host.name: host.receive_queue for host in hosts if host.receive_queue}
 
     def __enter__(self) -> Self:
         """Create the namespaces and links. Raises TestbedError or ProcessError."""
@@ -242,6 +245,13 @@ class Testbed:
             )
         return drops
 
+    def receive_queues(self) -> dict[str, QueueCounts]:
+        """What the receive queues have done since they were created, by the names of hosts that have one."""
+        return {
+            name: queue_counts(run_tool("tc", "-n", self.host(name).namespace, *SHOW_QUEUES))
+            for name in self._receive_queues
+        }
+
     def _create(self) -> None:
         # IPv6 is off where no host needs it: neighbour discovery and router solicitations would add frames to
         # every capture and counter that are not of any flow.
@@ -266,6 +276,8 @@ class Testbed:
             run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=batch + self._ipv6_commands(host))
             if host.line is not None:
                 _set_line(host, host.line)
+            if host.name in self._receive_queues:
+                _set_receive_queue(host, self._receive_queues[host.name])
         ups = [f"link set {host.switch_interface} up\n" for host in self.hosts.values()]
         run_tool("ip", "-batch", "-", input_text="".join(ups))
         # The kernel detects a carrier asynchronously; until then, the noop qdisc drops all frames.
@@ -425,6 +437,18 @@ def _set_line(host: HostPort, line: Line) -> None:
         raise TestbedError(
             f"host {host.name!r}: no line, for which the kernel needs the queueing disciplines htb and tbf; "
             f"valid: neither line_rate nor packet_cost: {error}"
+        ) from error
+
+
+def _set_receive_queue(host: HostPort, queue: ReceiveQueue) -> None:
+    try:
+        run_tool("ip", "-n", host.namespace, "-batch", "-", input_text=queue.links())
+        run_tool("tc", "-n", host.namespace, "-batch", "-", input_text=queue.commands(host.interface))
+    except ProcessError as error:
+        raise TestbedError(
+            f"host {host.name!r}: no receive queue {queue.discipline!r}, for which the kernel needs ifb, "
+            "htb, mirred and that queueing discipline; valid: one that this kernel and tc(8) have, or a "
+            f"kernel of `weir kernel build`: {error}"
         ) from error
 
 

@@ -21,6 +21,7 @@ PUBLISHED = numbers_of("policed_transport")
 RATE = "10 Mbit/s"
 """The rate of the parts without an axis of rates."""
 ENOUGH_PERCENT = 90.0
+PARTS = ("alone", "other limits", "receive queues", "two flows", "two flows through receive queues")
 BUCKET, QUEUE = "bucket", "bucket with a queue"
 Runs = Sequence[Outcome]
 Measure = Callable[[Outcome], float | None]
@@ -29,12 +30,13 @@ Measure = Callable[[Outcome], float | None]
 def sections(outcomes: Runs) -> tuple[Section, ...]:
     """The study's part of the page, from valid runs only."""
     valid = [outcome for outcome in valid_of(outcomes) if utilization_percent(outcome) is not None]
-    alone, others, pairs = (valid_of(valid, part) for part in ("alone", "other limits", "two flows"))
+    alone, others, queues, pairs, queued = (valid_of(valid, part) for part in PARTS)
     return (
         comparison_section(PUBLISHED, _comparisons(alone, others), len(valid)),
         _alone(alone),
         _limits(alone, others),
-        _pairs(pairs),
+        _receive_queues(queues),
+        _pairs([*pairs, *queued]),
     )
 
 
@@ -200,12 +202,29 @@ def _limits(alone: Runs, others: Runs) -> Section:
     return Section("limits", "Other limits", text, (*items, _every("limits-runs", every)))
 
 
-def _boxes(name: str, title: str, runs: Runs, measure: Measure, *, log: bool = False) -> Figure:
+def _receive_queues(runs: Runs) -> Section:
+    text = (
+        f"The same rate of {RATE} as a queue in the receiver's kernel, which drops or marks by how long "
+        "packets have waited (RFC 8289, 8033, 8290, 9332) and not by a bucket. The switch drops nothing here."
+    )
+    if not runs:
+        return Section("receive-queues", "Queues in place of policers", text, ())
+    items = [
+        _boxes("receive-queues-delay", "Delay by discipline", runs, queueing_delay_ms, unit="ms"),
+        _boxes("receive-queues-retransmitted", "Retransmissions by discipline", runs, retransmitted_percent),
+    ]
+    every = _every("receive-queues-runs", runs)
+    return Section("receive-queues", "Queues in place of policers", text, (*items, every))
+
+
+def _boxes(
+    name: str, title: str, runs: Runs, measure: Measure, *, unit: str = "percent", log: bool = False
+) -> Figure:
     values: dict[str, dict[str, list[float | None]]] = {}
     for one in runs:
         its = values.setdefault(label(one, "congestion_control"), {})
         its.setdefault(label(one, "limit") or BUCKET, []).append(measure(one))
-    return box_figure(name, title, "Over RTTs and bursts.", values, unit="percent", log=log)
+    return box_figure(name, title, "Over RTTs and bursts.", values, unit=unit, log=log)
 
 
 def _pairs(runs: Runs) -> Section:

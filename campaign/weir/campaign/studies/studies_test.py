@@ -322,8 +322,10 @@ def test_policed_transport_names_the_least_burst_that_suffices_and_who_starves_w
     tmp_path: Path, shape: dict[str, Any]
 ) -> None:
     def goodput(run: PlannedRun, flow: FlowConfig) -> float:
-        if run.cell["part"] == "two flows":
+        if run.cell["part"].startswith("two flows"):
             return 3.0 if flow.name == "one" else 1.0
+        if run.cell["part"] == "receive queues":
+            return 9.5
         # CUBIC needs 50 ms, BBR never has enough.
         enough = flow.congestion_control == "cubic" and run.cell["burst"] != "10 ms"
         return 9.5 if enough else 5.0
@@ -334,7 +336,9 @@ def test_policed_transport_names_the_least_burst_that_suffices_and_who_starves_w
     assert least == {"cubic": (50.0, 62.5, 1.25), "bbr": (None, None, None)}
     used = {row[:2]: row[2] for row in item(found, "utilization-40-ms").rows}
     assert used["cubic", 50.0] == pytest.approx(95 * 1514 / 1448)
+    assert set(column(item(found, "receive-queues-runs"), "limit")) == {"CoDel", "FQ-CoDel with marks"}
     pairs = item(found, "pairs-runs")
+    assert {"bucket", "CoDel"} < set(column(pairs, "limit"))
     assert set(column(pairs, "share of the first, %")) == {75.0}
     # Jain's index of rates 3 and 1: (3 + 1)² ÷ (2 × (9 + 1)).
     assert set(column(pairs, "Jain's index")) == {0.8}

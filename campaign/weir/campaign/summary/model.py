@@ -145,7 +145,7 @@ class Summary(_Model):
     """Those of the measured flows, sorted."""
     counts: Counts
     left_out: dict[str, int]
-    """Number of runs left out, by the congestion control that their kernel lacks."""
+    """Number of runs left out, by what their kernel lacks: a congestion control or queueing discipline."""
     cells: tuple[CellSummary, ...]
     """In the order of the matrix."""
     study: tuple[StudyTable, ...]

@@ -528,8 +528,8 @@ CASES = {
     "a list where a mapping belongs": (
         ("{delay: 10 ms}\n  b", "[10 ms]\n  b"),
         "x.yaml:3: hosts.a: a list is not a mapping; "
-        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, reorder, loss, line_rate, "
-        "packet_cost, address, address6, mac, port, sysctl, tuner",
+        "valid: a mapping with delay, rate, burst, queue, queue_packets, jitter, reorder, loss, "
+        "receive_queue, line_rate, packet_cost, address, address6, mac, port, sysctl, tuner",
     ),
     "one host": (
         ("  a: {delay: 10 ms}\n", ""),

@@ -28,6 +28,7 @@ from weir.controlplane.config.values import (
     PowerOfTwo,
     Protocol,
     QueueDepth,
+    QueueDiscipline,
     RateBps,
     SharePpb,
     SizeBytes,
@@ -115,6 +116,16 @@ class TunerConfig(_Model):
     """How long each decision takes in addition to its processing, which takes no time in virtual time."""
 
 
+class ReceiveQueueConfig(_Model):
+    """A queue of the host's kernel for what it receives, as an access link with active queue management has.
+    Frames reach it once they have passed the switch and the host's capture."""
+
+    discipline: QueueDiscipline
+    """tc(8)'s words for the queueing discipline, which the host's kernel must have."""
+    rate: RateBps
+    """Rate at which frames leave it, counted without preamble and FCS, as policers count them."""
+
+
 class HostConfig(_Model):
     """A host in a network namespace of its own, and the switch's egress queue towards it."""
 
@@ -135,6 +146,8 @@ class HostConfig(_Model):
     """Whether jitter may change the order of the frames to the host."""
     loss: SharePpb = 0
     """Share of the frames to the host that its link loses at random; no report tells of them."""
+    receive_queue: ReceiveQueueConfig | None = None
+    """A queue of the host's kernel behind its capture."""
     line_rate: LineRateBps | None = None
     """Bit rate of the line between host and switch, in both directions, with Ethernet's overhead of 24 bytes
     for each frame; or `unlimited`. By default 10 Gbit/s in virtual time, where a window would otherwise leave

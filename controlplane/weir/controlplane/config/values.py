@@ -57,6 +57,7 @@ MAX_HOSTS = 250
 
 PROTOCOLS: Mapping[str, int] = MappingProxyType({"tcp": 6, "udp": 17})
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}"
+_QUEUE_DISCIPLINE = r"[a-z][a-z0-9_]{0,15}( [A-Za-z0-9_.%]+){0,20}"
 
 
 def max_datagram_bytes(ip_version: int) -> int:
@@ -102,6 +103,15 @@ def _congestion_control(value: str) -> str:
         raise ValueError(
             f"{value!r} cannot be a congestion control; "
             "valid: a name of the kernel's, such as 'bbr', 'cubic', 'reno'"
+        )
+    return value
+
+
+def _queue_discipline(value: str) -> str:
+    if re.fullmatch(_QUEUE_DISCIPLINE, value) is None:
+        raise ValueError(
+            f"{value!r} cannot be a queueing discipline; "
+            "valid: a name of tc(8), with its options, such as 'codel', 'fq_codel target 5ms ecn', 'pie'"
         )
     return value
 
@@ -375,6 +385,13 @@ VerdictText = Annotated[
     ),
 ]
 PowerOfTwo = Annotated[StrictInt, AfterValidator(_cells), Field(examples=[64])]
+QueueDiscipline = Annotated[
+    StrictStr,
+    AfterValidator(_queue_discipline),
+    WithJsonSchema(
+        {"type": "string", "pattern": f"^{_QUEUE_DISCIPLINE}$", "examples": ["fq_codel target 5ms ecn"]}
+    ),
+]
 CongestionControl = Annotated[
     StrictStr,
     AfterValidator(_congestion_control),

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A queue of a host's kernel for what the host receives.
+
+Linux queues only what it sends. So a frame that arrives at the host's interface is redirected to an
+intermediate functional block (ifb), whose sending side has the queue, and from there goes on as if it had
+just arrived. Captures see it once, before the queue: the kernel passes frames from an ifb by its taps
+(`tc_skip_classify` in net/core/dev.c).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+_BLOCK = "ifb0"
+_SHAPER, _QUEUE = "1:", "10:"
+_FRAME_BYTES = 1514
+
+
+@dataclass(frozen=True)
+class ReceiveQueue:
+    """A queueing discipline in tc(8)'s words, and the rate (bit/s) at which frames leave it."""
+
+    discipline: str
+    rate_bps: int
+
+    def links(self) -> str:
+        """The lines of an `ip -batch` in the host's namespace, before those of `commands`."""
+        return f"link add {_BLOCK} type ifb\nlink set {_BLOCK} up\n"
+
+    def commands(self, interface: str) -> str:
+        """The lines of a `tc -batch` that give an interface this queue."""
+        return (
+            f"qdisc add dev {_BLOCK} root handle {_SHAPER} htb default 1\n"
+            # An empty bucket spaces frames, as a line does; tc would replace a burst of 0 by its default.
+            f"class add dev {_BLOCK} parent {_SHAPER} classid {_SHAPER}1 htb rate {self.rate_bps}bit burst 1 "
+            f"cburst 1 quantum {_FRAME_BYTES}\n"
+            f"qdisc add dev {_BLOCK} parent {_SHAPER}1 handle {_QUEUE} {self.discipline}\n"
+            f"qdisc add dev {interface} handle ffff: ingress\n"
+            f"filter add dev {interface} parent ffff: protocol all matchall "
+            f"action mirred egress redirect dev {_BLOCK}\n"
+        )
+
+
+SHOW_QUEUES = ("-s", "-json", "qdisc", "show", "dev", _BLOCK)
+"""The words for tc whose output `queue_counts` reads."""
+
+
+@dataclass(frozen=True)
+class QueueCounts:
+    """What a host's receive queue did with the frames that arrived."""
+
+    sent: int
+    dropped: int
+    marked: int | None
+    """Marked CE; None if tc does not say it of this discipline."""
+    waiting: int
+
+
+def queue_counts(shown: str) -> QueueCounts:
+    """Read tc's output in JSON."""
+    shaper, queue = (
+        next(one for one in json.loads(shown) if one["handle"] == handle) for handle in (_SHAPER, _QUEUE)
+    )
+    marks = queue.get("ecn_mark", queue.get("ecn_mark_cnt"))
+    # The discipline drops; htb counts its drops too, and beside them what it could not pass on.
+    return QueueCounts(shaper["packets"], queue["drops"], marks, queue["qlen"])
