@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from weir.controlplane.entities import TableEntry
-from weir.ptftests import entries, packets, scripts
+from weir.ptftests import entries, fitted, packets, scripts
 from weir.ptftests.base import WeirTest
 from weir.ptftests.config import PORTS
 from weir.ptftests.control import Writable
@@ -33,7 +33,7 @@ class EveryGeneratedPacketComesOutAsTheGeneratorSays(WeirTest):
         for script in scripts.read(scripts.FOLDER / "weir.stf"):
             if len(script.frame) < ETHERNET_BYTES or not script.ports <= set(PORTS):
                 continue  # p4testgen has neither limit; its mirror sessions may name any port
-            script = on_ports(self, script)
+            script = fitted.on_ports(script, ports(self))
             with self.subTest(script.name):
                 try:
                     self.install(*self._sentinels(), *script.written)
@@ -52,10 +52,10 @@ class EveryGeneratedTofinoPacketIsReportedAsTheGeneratorSays(WeirTest):
     def runTest(self) -> None:
         self.control.undo()
         for script in scripts.read(scripts.FOLDER / f"{_chip(self).name}_reports.stf"):
-            if not within_memory(script) or len(script.frame) < least_bytes(self):
-                continue  # the chip has no such cells, and p4testgen does not know how many it has
+            if len(script.frame) < least_bytes(self):
+                continue
+            script = fitted_to(self, script)
             with self.subTest(script.name):
-                script = on_ports(self, with_sessions(script))
                 try:
                     self.install(*sentinels(self), *self._sessions(script), *script.written)
                     left = self.traffic.exchange(script.port, [script.frame], rounds=2)[REPORT_PORT]
@@ -72,7 +72,9 @@ class EveryGeneratedTofinoPacketIsReportedAsTheGeneratorSays(WeirTest):
 
     def _sessions(self, script: scripts.Script) -> Iterator[Writable]:
         """The mirror sessions that a script's entries name."""
-        numbers = {dict(entry.args).get("session") for entry in table_entries(script)} - {None}
+        numbers = {
+            dict(entry.args).get("session") for entry in script.written if isinstance(entry, TableEntry)
+        } - {None}
         for number in {int(number or 0) for number in numbers}:
             yield entries.session(number, self.p4_port(REPORT_PORT), len(script.frame) + MIRROR_HEADER_BYTES)
 
@@ -83,9 +85,9 @@ class EveryGeneratedTofinoPacketIsTreatedAsTheGeneratorSays(WeirTest):
     def runTest(self) -> None:
         self.control.undo()
         for script in scripts.read(scripts.FOLDER / f"{_chip(self).name}.stf"):
-            if len(script.frame) < least_bytes(self) or not within_memory(script):
+            if len(script.frame) < least_bytes(self):
                 continue
-            script = on_ports(self, script)
+            script = fitted_to(self, script)
             with self.subTest(script.name):
                 try:
                     # The generator does not flood, so there is no group.
@@ -116,9 +118,14 @@ def _chip(test: WeirTest) -> Chip:
     return TOFINO2 if test.config.architecture == TOFINO2.architecture else TOFINO1
 
 
-def on_ports(test: WeirTest, script: scripts.Script) -> scripts.Script:
-    """A script with the switch's numbers of the tests' ports."""
-    return scripts.on_ports(script, {port: test.p4_port(port) for port in PORTS})
+def ports(test: WeirTest) -> dict[int, int]:
+    """The switch's numbers of the tests' ports."""
+    return {port: test.p4_port(port) for port in PORTS}
+
+
+def fitted_to(test: WeirTest, script: scripts.Script) -> scripts.Script:
+    """A script with the ports, cells and mirror sessions of the Tofino under test."""
+    return fitted.on_ports(fitted.in_cells(fitted.in_sessions(script, SESSIONS), TOFINO_CELLS), ports(test))
 
 
 def _reported(script: scripts.Script) -> Iterator[Writable]:
@@ -128,19 +135,6 @@ def _reported(script: scripts.Script) -> Iterator[Writable]:
             args = {"session": FIRST.session, "collector": FIRST.number}
             entity = replace(entity, args=tuple(sorted(args.items())))
         yield entity
-
-
-def with_sessions(script: scripts.Script) -> scripts.Script:
-    """A script whose entries name sessions that a driver gives: p4testgen chooses any number of 32 bits."""
-
-    def possible(entity: Writable) -> Writable:
-        if not isinstance(entity, TableEntry) or "session" not in dict(entity.args):
-            return entity
-        args = dict(entity.args)
-        args["session"] = 1 + args["session"] % SESSIONS
-        return replace(entity, args=tuple(sorted(args.items())))
-
-    return replace(script, written=tuple(map(possible, script.written)))
 
 
 def least_bytes(test: WeirTest) -> int:
@@ -158,18 +152,3 @@ def sentinel_stations(test: WeirTest) -> Iterator[Writable]:
     """The entries that forward sentinels."""
     for port in PORTS:
         yield entries.forward(sentinel_mac(port), test.p4_port(port))
-
-
-def table_entries(script: scripts.Script) -> list[TableEntry]:
-    """The entries of a script's tables."""
-    return [entry for entry in script.written if isinstance(entry, TableEntry)]
-
-
-def within_memory(script: scripts.Script) -> bool:
-    """Whether all cells that a script's entries name are on the chip."""
-    for entry in table_entries(script):
-        args = dict(entry.args)
-        last = max(args.get("cell", 0), args.get("base", 0) + args.get("mask", 0))
-        if entry.action.startswith(("police", "set_flow_cell")) and last >= TOFINO_CELLS:
-            return False
-    return True

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from finsy import P4MeterConfig, P4MeterEntry
@@ -52,38 +52,6 @@ class Script:
                 if pattern is not None and not matches(frame.hex(), pattern):
                     return f"port {port} sent {frame.hex()}, not {pattern}"
         return None
-
-
-def on_ports(script: Script, numbers: Mapping[int, int]) -> Script:
-    """A script whose entries name a target's ports, given by those that the script has.
-
-    Where another number of the script is a target's port, it gets one of those that became free.
-    """
-    taken, free = (
-        sorted(set(one) - set(other))
-        for one, other in ((numbers.values(), numbers), (numbers, numbers.values()))
-    )
-    there = {**numbers, **dict(zip(taken, free, strict=True))}
-
-    def renumber(port: int) -> int:
-        return there.get(port, port)
-
-    def rewritten(entity: Writable) -> Writable:
-        if isinstance(entity, CloneSession):
-            return replace(entity, ports=tuple(map(renumber, entity.ports)))
-        if not isinstance(entity, TableEntry):
-            return entity
-        args = tuple((name, renumber(value) if name == "port" else value) for name, value in entity.args)
-        return replace(entity, matches=tuple(map(matched, entity.matches)), args=args)
-
-    def matched(match: Match) -> Match:
-        if match.field != "ingress_port" or match.mask is None:
-            return match
-        if script.port & match.mask != match.value:
-            raise ScriptError(f"test {script.name}: {match} does not match port {script.port}")
-        return replace(match, value=renumber(script.port) & match.mask)
-
-    return replace(script, written=tuple(map(rewritten, script.written)))
 
 
 def read(path: Path) -> Iterator[Script]:

@@ -2,7 +2,7 @@
 import pytest
 
 from weir.controlplane.entities import CloneSession, Match, TableEntry
-from weir.ptftests.scripts import ScriptError, on_ports, read
+from weir.ptftests.scripts import ScriptError, read
 
 SCRIPT = """# test 7
 add C.classify.classify 1 src:0x*0a proto:0b*1 dscp:0x* C.police(cell:0x3,watched:0x0)
@@ -48,31 +48,6 @@ def test_a_script_is_entries_a_frame_and_what_must_leave(file):
 def test_a_difference_is_named(file, left, says):
     (script,) = read(file(SCRIPT))
     assert script.problem(left) == says
-
-
-def test_entries_name_the_ports_of_the_target(file):
-    text = """# test 1
-add classify 1 ingress_port:0b*0*1 police(cell:0x3)
-add forward dst:0x5 set_egress(port:0x2)
-add forward dst:0x6 set_egress(port:0x8)
-add forward dst:0x7 set_egress(port:0x1ff)
-mirroring_add 5 1
-packet 1 00ff
-"""
-    (script,) = read(file(text))
-    there = on_ports(script, {1: 8, 2: 9, 3: 3, 4: 4})
-    classify, *forwards, session = there.written
-    assert classify.matches == (Match("ingress_port", 0, 5),)  # of port 8
-    # 8 is no port of the script, 1 none of the target.
-    assert [dict(entry.args)["port"] for entry in forwards] == [9, 1, 0x1FF]
-    assert session.ports == (8,)
-    assert (there.port, there.frame) == (script.port, script.frame)
-
-
-def test_an_entry_for_another_port_than_the_packets_is_refused(file):
-    (script,) = read(file("# test 1\nadd classify 1 ingress_port:0b*1* police(cell:0x3)\npacket 1 00ff\n"))
-    with pytest.raises(ScriptError, match="does not match port 1"):
-        on_ports(script, {1: 8})
 
 
 @pytest.mark.parametrize("line", ["frobnicate 3", "packet 1"])
