@@ -9,12 +9,14 @@ just arrived. Captures see it once, before the queue: the kernel passes frames f
 
 from __future__ import annotations
 
-import json
+import re
 from dataclasses import dataclass
 
 _BLOCK = "ifb0"
 _SHAPER, _QUEUE = "1:", "10:"
 _FRAME_BYTES = 1514
+_SENT, _DROPPED = re.compile(r" Sent \d+ bytes (\d+) pkt"), re.compile(r"\(dropped (\d+),")
+_WAITING, _MARKED = re.compile(r" backlog \S+ (\d+)p"), re.compile(r" ecn_mark (\d+)")
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class ReceiveQueue:
         )
 
 
-SHOW_QUEUES = ("-s", "-json", "qdisc", "show", "dev", _BLOCK)
+SHOW_QUEUES = ("-s", "qdisc", "show", "dev", _BLOCK)
 """The words for tc whose output `queue_counts` reads."""
 
 
@@ -58,10 +60,22 @@ class QueueCounts:
 
 
 def queue_counts(shown: str) -> QueueCounts:
-    """Read tc's output in JSON."""
+    """Read tc's output, whose JSON is none where tc does not know the discipline."""
     shaper, queue = (
-        next(one for one in json.loads(shown) if one["handle"] == handle) for handle in (_SHAPER, _QUEUE)
+        next(one for one in shown.split("qdisc ") if one.split()[1:2] == [handle])
+        for handle in (_SHAPER, _QUEUE)
     )
-    marks = queue.get("ecn_mark", queue.get("ecn_mark_cnt"))
+    marked = _MARKED.search(queue)
     # The discipline drops; htb counts its drops too, and beside them what it could not pass on.
-    return QueueCounts(shaper["packets"], queue["drops"], marks, queue["qlen"])
+    return QueueCounts(
+        sent=_number(_SENT, shaper),
+        dropped=_number(_DROPPED, queue),
+        marked=None if marked is None else int(marked[1]),
+        waiting=_number(_WAITING, queue),
+    )
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.search(text)
+    assert found is not None, text
+    return int(found[1])
