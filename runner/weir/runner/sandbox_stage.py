@@ -104,10 +104,21 @@ class SandboxStage:
         return []
 
     def lost(self) -> list[str]:
-        """By the counters of the veth pairs."""
+        """By the counters of the veth pairs, and of the hosts' TCP."""
         lost = {name: drops.to_switch + drops.from_switch for name, drops in self.hosts.link_drops().items()}
+        thrown_away = self.hosts.thrown_away()
         return [
-            f"the link of {name} lost {count} frames in the kernel" for name, count in lost.items() if count
+            *(
+                f"the link of {name} lost {count} frames in the kernel"
+                for name, count in lost.items()
+                if count
+            ),
+            *(
+                f"for want of memory, TCP of {name} threw away what had been acknowledged, {count} times; "
+                "valid: more memory (in virtual time --memory), or slower or shorter flows"
+                for name, count in thrown_away.items()
+                if count
+            ),
         ]
 
     def receive_queues(self) -> Mapping[str, QueueCounts]:

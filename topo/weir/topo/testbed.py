@@ -19,7 +19,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
@@ -60,6 +60,9 @@ _OFFLOADS = {
     "txvlan": "tx-vlan-offload",
     "rxvlan": "rx-vlan-offload",
 }
+
+# Receivers count the first two, senders the last one.
+_THROWN_AWAY = ("OfoPruned", "RcvPruned", "TCPSACKReneging")
 
 # For a host with an IPv6 address, in this order: no link-local address, no router solicitation.
 _IPV6_SYSCTLS = {
@@ -244,6 +247,16 @@ class Testbed:
                 to_switch=tx_dropped + switch_rx_dropped, from_switch=switch_tx_dropped + rx_dropped
             )
         return drops
+
+    def thrown_away(self) -> dict[str, int]:
+        """How often each host's TCP threw away segments that it had acknowledged, by host name.
+
+        For want of memory a receiver may drop what SACK has acknowledged (RFC 2018, section 8). Its sender
+        then measures no rate until it has recovered, so that BBR may stay in PROBE_RTT for a minute.
+        """
+        return {
+            host.name: in_network_namespace(host.namespace, _read_thrown_away) for host in self.hosts.values()
+        }
 
     def receive_queues(self) -> dict[str, QueueCounts]:
         """What the receive queues have done since they were created, by the names of hosts that have one."""
@@ -496,6 +509,22 @@ def active_offloads(ethtool_json: str) -> list[str]:
     """The offloads of `_OFFLOADS` that `ethtool --json -k` shows as on."""
     features = json.loads(ethtool_json)[0]
     return [name for name in _OFFLOADS.values() if features.get(name, {}).get("active")]
+
+
+def _read_thrown_away() -> int:
+    # Not /proc/net, which is that of the process and not of this thread.
+    return thrown_away(Path("/proc/thread-self/net/netstat").read_text())
+
+
+def thrown_away(netstat: str) -> int:
+    """The sum of `_THROWN_AWAY` in a `/proc/net/netstat`, whose lines are names and their values in turn."""
+    lines = iter(netstat.splitlines())
+    counters = {name: int(value) for names in lines for name, value in _pairs(names, next(lines))}
+    return sum(counters.get(name, 0) for name in _THROWN_AWAY)
+
+
+def _pairs(names: str, values: str) -> Iterator[tuple[str, str]]:
+    return zip(names.split()[1:], values.split()[1:], strict=True)
 
 
 def link_statistics(ip_json: str) -> dict[str, tuple[int, int]]:

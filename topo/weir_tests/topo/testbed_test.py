@@ -8,7 +8,7 @@ import pytest
 from scapy.utils import RawPcapReader
 
 from weir.topo.hosts import TestbedError
-from weir.topo.testbed import HostSpec, Testbed, active_offloads, lay_out
+from weir.topo.testbed import HostSpec, Testbed, active_offloads, lay_out, thrown_away
 from weir_tests.topo.runner import Runner
 from weir_tests.topo.scenarios import LINES
 
@@ -67,6 +67,12 @@ def test_offload_that_stays_on_is_seen() -> None:
         }
     ]
     assert active_offloads(json.dumps(shown)) == ["tx-checksumming"]
+
+
+def test_what_tcp_threw_away_is_counted_whatever_else_the_kernel_counts() -> None:
+    shown = "TcpExt: SyncookiesSent OfoPruned TCPSACKReneging\nTcpExt: 9 3 2\nIpExt: InOctets\nIpExt: 77\n"
+    assert thrown_away(shown) == 5
+    assert thrown_away(shown.replace("OfoPruned", "Other")) == 2
 
 
 def test_hosts_reach_each_other_and_nothing_is_left(any_runner: Runner) -> None:
