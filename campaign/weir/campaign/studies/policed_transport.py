@@ -224,7 +224,8 @@ def _boxes(
     for one in runs:
         its = values.setdefault(label(one, "congestion_control"), {})
         its.setdefault(label(one, "limit") or BUCKET, []).append(measure(one))
-    return box_figure(name, title, "Over RTTs and bursts.", values, unit=unit, log=log)
+    over = "Over RTTs and bursts." if any(label(one, "burst") for one in runs) else "Over RTTs."
+    return box_figure(name, title, over, values, unit=unit, log=log)
 
 
 def _pairs(runs: Runs) -> Section:
