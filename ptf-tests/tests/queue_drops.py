@@ -49,6 +49,24 @@ class EveryPacketThatAQueueDroppedIsReportedOnceWhereTheSwitchDeflects(FullQueue
         )
 
 
+class EveryPacketThatTheModelDeflectsIsReportedOnce(WeirTest):
+    needs = ("deflects_every_tenth",)
+
+    def runTest(self) -> None:
+        self.install(entries.report_queue_drops(self.p4_port(2), FIRST.session, FIRST.number))
+        sent = packets.numbered(FRAMES, packets.FRAME_BYTES)
+        for frame in sent:  # without sentinels, which would be deflected too
+            self.traffic.send(1, frame)
+        left = self.traffic.await_frames(2, FRAMES - FRAMES // 10)
+        found = self.reports.decode(self.traffic.await_frames(FIRST.port, FRAMES // 10))
+        self.assertEqual(sorted([*left, *(report.inner for report in found)]), sorted(sent))
+        self.assertEqual({report.drop_reason for report in found}, {REASONS["queue"]})
+        self.assertEqual({(report.dropped, report.congested) for report in found}, {(True, True)})
+        self.assertEqual(
+            {(report.wire_length, report.policer) for report in found}, {(packets.FRAME_BYTES, 0)}
+        )
+
+
 class ThePacketAfterAGapReportsHowManyTheQueueDropped(FullQueue):
     def runTest(self) -> None:
         station = mac_number(host_mac(2))

@@ -45,6 +45,8 @@ class Capabilities:
     """The test can make a port's egress queue slow and short."""
     deflects_queue_drops: Ability
     """A packet that its egress queue drops comes back to the pipeline, which reports it."""
+    deflects_every_tenth: Ability
+    """The traffic manager deflects every tenth packet, as if its queue were full."""
     short_frames: Ability
     """Frames below Ethernet's 60 bytes reach the program as they are."""
     cut_link_headers: Ability
@@ -76,6 +78,7 @@ class Capabilities:
 _NO_CUT_LINK_HEADERS = Cannot(
     "Linux neither sends nor delivers a frame that ends in its Ethernet header or VLAN tag"
 )
+_QUEUES_DECIDE = Cannot("queues decide what is deflected; only Tofino's model has a flag for it")
 _V1MODEL_PROGRAM = Cannot("the switch runs the program for v1model")
 _V1MODEL_COLOUR = Cannot("v1model's meter is colour-blind")
 EMBEDDED = Capabilities(
@@ -88,6 +91,7 @@ EMBEDDED = Capabilities(
     meters_at_ingress_time=True,
     shapes_queues=True,
     deflects_queue_drops=True,
+    deflects_every_tenth=_QUEUES_DECIDE,
     short_frames=True,
     cut_link_headers=_NO_CUT_LINK_HEADERS,
     long_extensions=True,
@@ -114,6 +118,7 @@ BMV2 = Capabilities(
     meters_at_ingress_time=Cannot("bmv2's meters read the clock when they are executed"),
     shapes_queues=True,
     deflects_queue_drops=Cannot("bmv2 drops a packet at a full queue without a trace"),
+    deflects_every_tenth=_QUEUES_DECIDE,
     short_frames=True,
     cut_link_headers=_NO_CUT_LINK_HEADERS,
     long_extensions=True,
@@ -152,6 +157,7 @@ TOFINO_MODEL = Capabilities(
     meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("the model's queues never fill"),
+    deflects_every_tenth=_QUEUES_DECIDE,
     short_frames=Cannot("the model's ports pad frames to 60 bytes"),
     cut_link_headers=Cannot("the model's ports pad frames to 60 bytes"),
     long_extensions=_TOFINO_EXTENSIONS,
@@ -166,6 +172,8 @@ TOFINO_MODEL = Capabilities(
     cuts_reports=_TOFINO_CUTS,
     keeps_time=Cannot("the model counts cycles of 0.8 ns in place of nanoseconds"),
 )
+TOFINO_MODEL_DEFLECTING = replace(TOFINO_MODEL, deflects_every_tenth=True)
+"""Started with `--dod-test-mode`, under which most other tests miss frames."""
 TOFINO_HARNESS = Capabilities(
     writes_registers=True,
     exact_buckets=_TOFINO_BUCKETS,
@@ -176,6 +184,7 @@ TOFINO_HARNESS = Capabilities(
     meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
     shapes_queues=Cannot("the model's queues never fill"),
     deflects_queue_drops=Cannot("the model's queues never fill"),
+    deflects_every_tenth=_QUEUES_DECIDE,
     short_frames=True,
     cut_link_headers=_NO_CUT_LINK_HEADERS,
     long_extensions=_TOFINO_EXTENSIONS,
@@ -200,6 +209,7 @@ TOFINO = Capabilities(
     meters_at_ingress_time=Cannot("Tofino's meters have a separate clock"),
     shapes_queues=_TOFINO_QUEUES,
     deflects_queue_drops=Cannot("a queue must be filled at line rate, which PTF cannot do"),
+    deflects_every_tenth=_QUEUES_DECIDE,
     short_frames=Cannot("Ethernet pads frames to 60 bytes"),
     cut_link_headers=Cannot("Ethernet pads frames to 60 bytes"),
     long_extensions=_TOFINO_EXTENSIONS,
@@ -223,11 +233,12 @@ TARGETS: Mapping[str, Capabilities] = MappingProxyType(
         "tofino1-model": TOFINO_HARNESS,
         "tofino2-model": TOFINO_HARNESS,
         "tofino-model": TOFINO_MODEL,
+        "tofino-model-deflecting": TOFINO_MODEL_DEFLECTING,
         "tofino": TOFINO,
     }
 )
 
-FRAME_GAP_S: Mapping[str, float] = MappingProxyType({"tofino-model": 0.002})
+FRAME_GAP_S: Mapping[str, float] = MappingProxyType({"tofino-model": 0.002, "tofino-model-deflecting": 0.002})
 """Time between two frames into a port, where the switch needs it: under `bf_switchd` the model's time moves
 in steps of a millisecond, and a packet has the colour that the step before left."""
 

@@ -38,4 +38,6 @@ def test_every_need_is_a_capability_and_every_lack_has_a_reason():
 
 
 def test_every_target_has_a_column():
-    assert {target for targets in COLUMNS.values() for target in targets} == set(TARGETS)
+    # The model that deflects has one row.
+    shown = set(TARGETS) - {"tofino-model-deflecting"}
+    assert {target for targets in COLUMNS.values() for target in targets} == shown
