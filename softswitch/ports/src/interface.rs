@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use super::arrivals::Source;
 use super::departures::DepartureSender;
-use super::frame_ring::{FrameRing, RING_FRAMES, RING_FRAMES_VIRTUAL, Taken};
+use super::frame_ring::{FrameRing, RING_FRAMES, Taken};
 use super::packet_ring::Receive;
 use super::queueing::QueueingSender;
 use super::recorder::Recorder;
@@ -132,16 +132,11 @@ impl Interface {
             return Ok(false);
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
-        let frames = if matches!(self.way, Way::Departures(_)) {
-            RING_FRAMES_VIRTUAL
-        } else {
-            RING_FRAMES
-        };
         let receive = match self.way {
             Way::Queueing => Receive::AllButOwn,
             Way::Fastest | Way::Departures(_) => Receive::Inbound,
         };
-        let ring = FrameRing::open(state.index, max_frame_bytes, frames, receive)?;
+        let ring = FrameRing::open(state.index, max_frame_bytes, RING_FRAMES, receive)?;
         let sender = match &self.way {
             Way::Departures(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
             Way::Queueing => Sender::Queueing(QueueingSender::new(ring.socket()?)),
