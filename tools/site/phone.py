@@ -107,7 +107,8 @@ def browser() -> Iterator[Browser]:
         options.append("--no-sandbox")
     read_commands, commands = os.pipe()
     answers, write_answers = os.pipe()
-    with tempfile.TemporaryDirectory(prefix="weir-") as profile:
+    # Processes of the browser may write there for a moment after it has ended.
+    with tempfile.TemporaryDirectory(prefix="weir-", ignore_cleanup_errors=True) as profile:
         start = f'exec 3<&{read_commands} 4>&{write_answers}; exec "$@"'
         process = subprocess.Popen(
             ["bash", "-c", start, "bash", program, *options, f"--user-data-dir={profile}", "about:blank"],
