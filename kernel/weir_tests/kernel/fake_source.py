@@ -71,6 +71,7 @@ def make_source(
         "kernel.sh": kernel.replace("ENTROPY", _ENTROPY[seeded]),
         "arch/um/Kconfig": symbols,
         "net/ipv4/Kconfig": _KCONFIG + kconfig,
+        "net/sched/Kconfig": "",
         "net/ipv4/tcp_bbr.c": code,
         "scripts/kconfig/Makefile": "",
     }
