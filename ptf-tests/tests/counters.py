@@ -8,19 +8,20 @@ from weir.ptftests.entries import GREEN, RED, YELLOW
 from weir.ptftests.expect import REASON_POLICER
 
 LONG_BYTES = 1500
-"""Half of it is more than what a bucket gains where a target does not count its tokens once."""
+"""Half a frame is more than the bytes that a bucket gains on a target that does not count its tokens once."""
 
 
 class EveryPacketOfAPolicerIsCountedInOneColourWithItsBytes(WeirTest):
     def runTest(self) -> None:
+        length = packets.FRAME_BYTES if self.can.counts_tokens_once else LONG_BYTES
         self.install(
-            entries.two_rate(self.cell, entries.burst_of(3, LONG_BYTES), entries.burst_of(7, LONG_BYTES)),
+            entries.two_rate(self.cell, entries.burst_of(3, length), entries.burst_of(7, length)),
             entries.verdict(self.cell, RED, "drop_packet"),
             entries.police_shared(self.cell, src=entries.ip(packets.SRC_IP)),
         )
-        self.traffic.exchange(1, packets.numbered(20, LONG_BYTES))
+        self.traffic.exchange(1, packets.numbered(20, length))
         colours = [GREEN] * 3 + [YELLOW] * 4 + [RED] * 13
-        self.assert_colours(self.cell, ((LONG_BYTES, colour) for colour in colours))
+        self.assert_colours(self.cell, ((length, colour) for colour in colours))
 
 
 class DropsOfAPolicerAreCountedByReason(WeirTest):

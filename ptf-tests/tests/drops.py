@@ -37,9 +37,11 @@ class EveryDroppedPacketOfABurstIsReportedOnceAndInOrder(Dropping):
         sent = packets.numbered(400, packets.FRAME_BYTES)
         reports_before = self.reports.sent()
         left = self.traffic.exchange(1, sent)
+        self.assertEqual(left[2][:100], sent[:100])
         if self.can.counts_tokens_once:
-            self.assertEqual(left[2], sent[:100])
-        dropped = {number: frame for number, frame in enumerate(sent, 1) if frame not in left[2]}
+            self.assertEqual(len(left[2]), 100)
+        passed = set(left[2])
+        dropped = {number: frame for number, frame in enumerate(sent, 1) if frame not in passed}
         self.assertEqual(len(left[2]) + len(dropped), len(sent))
         self.assertGreaterEqual(len(dropped), 200)
         found = self.reports.decode(left[FIRST.port])

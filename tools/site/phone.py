@@ -14,11 +14,13 @@ import base64
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,16 @@ class Browser:
         return parsed
 
 
+def _wait_for_group(group: int, limit_s: float = 30.0) -> None:
+    """Wait until all processes of the browser have ended, as they write to its profile; kill the rest."""
+    give_up = time.monotonic() + limit_s
+    with suppress(ProcessLookupError):
+        while time.monotonic() < give_up:
+            os.killpg(group, 0)
+            time.sleep(0.05)
+        os.killpg(group, signal.SIGKILL)
+
+
 @contextmanager
 def browser() -> Iterator[Browser]:
     """A headless Chromium with a phone's screen. Its DevTools read descriptor 3 and write descriptor 4."""
@@ -107,13 +119,13 @@ def browser() -> Iterator[Browser]:
         options.append("--no-sandbox")
     read_commands, commands = os.pipe()
     answers, write_answers = os.pipe()
-    # Processes of the browser may write there for a moment after it has ended.
-    with tempfile.TemporaryDirectory(prefix="weir-", ignore_cleanup_errors=True) as profile:
+    with tempfile.TemporaryDirectory(prefix="weir-") as profile:
         start = f'exec 3<&{read_commands} 4>&{write_answers}; exec "$@"'
         process = subprocess.Popen(
             ["bash", "-c", start, "bash", program, *options, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=[read_commands, write_answers],
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         os.close(read_commands)
         os.close(write_answers)
@@ -127,6 +139,7 @@ def browser() -> Iterator[Browser]:
         finally:
             process.terminate()
             process.wait(timeout=30)
+            _wait_for_group(process.pid)
 
 
 def problems_of(opened: Browser, url: str) -> list[str]:

@@ -103,8 +103,8 @@ class CampaignConfig(_Model):
     study: StudyName | None = None
     """The published study whose figures and numbers the page sets beside those of the runs."""
     lacking: Literal["refuse", "leave_out"] = "refuse"
-    """What becomes of runs whose congestion control the kernel does not offer, or, in virtual time, whose
-    queueing discipline."""
+    """Whether a campaign is refused, or the run left out, if the kernel lacks a run's congestion control, or
+    in virtual time its queueing discipline."""
     keep: Literal["all", "results"] = "all"
     """results: the captures and reports of a run are deleted once it is analysed."""
 

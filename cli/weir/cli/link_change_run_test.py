@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weir.topo.sandbox import sandbox_problem
+from weir_tests.cli.one_run import weir_run
 from weir_tests.kernel.real_kernel import needs_real_kernel
 
 pytestmark = [
@@ -42,10 +41,7 @@ analysis: {detectors: []}
 @pytest.fixture(scope="module", name="run_dir")
 def _run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("changing")
-    (folder / "changing.yaml").write_text(EXPERIMENT)
-    weir = str(Path(sys.executable).with_name("weir"))
-    command = [weir, "run", str(folder / "changing.yaml"), "--runs", str(folder / "runs"), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = weir_run(folder, EXPERIMENT)
     assert done.returncode == 0, done.stderr
     return folder / "runs" / "changing" / "latest"
 

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from scapy.utils import RawPcapReader
 
 from weir.topo.sandbox import sandbox_problem
+from weir_tests.cli.one_run import weir_run
 from weir_tests.kernel.real_kernel import needs_real_kernel
 
 pytestmark = [
@@ -42,13 +41,6 @@ flows:
 analysis: {detectors: []}
 """
 QUEUED = ("fifo", "codel", "marking", "pie")
-
-
-def weir_run(folder: Path, experiment: str) -> subprocess.CompletedProcess[str]:
-    (folder / "queued.yaml").write_text(experiment)
-    weir = str(Path(sys.executable).with_name("weir"))
-    command = [weir, "run", str(folder / "queued.yaml"), "--runs", str(folder / "runs"), "--json"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture(scope="module", name="run_dir")

@@ -15,9 +15,9 @@ from weir.ptftests.expect import OUTER_BYTES
 from weir.ptftests.scripts import Script, ScriptError
 
 _DOMAIN, _POLICER = (slice(2 * (OUTER_BYTES + at), 2 * (OUTER_BYTES + at + 2)) for at in (14, 44))
-"""Of a report's frame, in digits."""
+"""The domain and the policer in the hexadecimal digits of a report's frame."""
 _WEIR = "5745"
-"""The domain of weir's reports."""
+"""The domain number of weir's reports."""
 _CELL_OF = {
     "police_shared": "cell",
     "police_hashed": "base",

@@ -172,7 +172,6 @@ async def execute(
 
         manifest.invalidate(stage.lost())
         clocks, counts = stage.clocks(), stage.receive_queues()
-        manifest.add_notes(receive_queue_notes(experiment, counts))
         if testbed is None:
             captured = [await asyncio.to_thread(capture.stop) for capture in captures]
         else:  # they are files of other machines
@@ -190,6 +189,7 @@ async def execute(
                 for found in captured
             )
         )
+        manifest.add_notes(receive_queue_notes(manifest.manifest.hosts))
         sampler.stop()
         tuners.stop()
         late = None if probe is None else probe.stop()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's manifest says of its hosts, their links and queues."""
+"""The hosts of a run's manifest, with their links and queues."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -51,15 +51,16 @@ def host_record(
     )
 
 
-def receive_queue_notes(experiment: ExperimentConfig, counts: Mapping[str, QueueCounts]) -> Iterator[str]:
-    """A note for each receive queue: what it did is neither the switch's nor the captures' to tell."""
-    for name, count in counts.items():
-        queue = _receive_queue(experiment.hosts[name], count)
-        assert queue is not None
+def receive_queue_notes(hosts: Iterable[Host]) -> Iterator[str]:
+    """A note for each receive queue, whose drops neither the switch nor the captures see."""
+    for host in hosts:
+        queue = host.receive_queue
+        if queue is None:
+            continue
         marked = "" if queue.marked is None else f" and marked {queue.marked:,}"
         yield (
-            f"the receive queue of {name} ({queue.discipline}) passed on {queue.sent:,} of the frames that "
-            f"had arrived there, and dropped {queue.dropped:,}{marked}: such a loss is none of the switch's"
+            f"the receive queue of {host.name} ({queue.discipline}) passed on {queue.sent:,} of the frames "
+            f"that had arrived there, and dropped {queue.dropped:,}{marked}: the switch dropped none of these"
         )
 
 

@@ -114,11 +114,11 @@ class Stage(Part, Protocol):
         ...
 
     def lost(self) -> list[str]:
-        """A line for each host whose kernel lost frames of its link."""
+        """A line for each host whose kernel lost frames of its link, or whose TCP lacked memory."""
         ...
 
     def receive_queues(self) -> Mapping[str, QueueCounts]:
-        """What the receive queues of hosts that have one have done so far."""
+        """The counters of the hosts' receive queues so far, by the name of the host."""
         ...
 
     def clocks(self) -> Mapping[str, tuple[ClockReading, ...]]:

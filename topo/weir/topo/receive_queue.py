@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A queue of a host's kernel for what the host receives.
 
-Linux queues only what it sends. So a frame that arrives at the host's interface is redirected to an
-intermediate functional block (ifb), whose sending side has the queue, and from there goes on as if it had
-just arrived. Captures see it once, before the queue: the kernel passes frames from an ifb by its taps
-(`tc_skip_classify` in net/core/dev.c).
+Linux queues frames on transmission only. So an ingress filter of the host's interface redirects each frame
+to an intermediate functional block (ifb). The ifb queues the frame for transmission, and then the kernel
+receives it again on the interface. A capture has the frame once, as it was before the queue: the kernel hands
+frames from an ifb to no packet socket (`tc_skip_classify` in net/core/dev.c).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SHOW_QUEUES = ("-s", "qdisc", "show", "dev", _BLOCK)
 
 @dataclass(frozen=True)
 class QueueCounts:
-    """What a host's receive queue did with the frames that arrived."""
+    """Numbers of frames that a host's receive queue sent on, dropped, marked, and still holds."""
 
     sent: int
     dropped: int

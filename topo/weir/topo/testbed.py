@@ -259,7 +259,7 @@ class Testbed:
         }
 
     def receive_queues(self) -> dict[str, QueueCounts]:
-        """What the receive queues have done since they were created, by the names of hosts that have one."""
+        """The counters of the receive queues since their creation, by the name of the host."""
         return {
             name: queue_counts(run_tool("tc", "-n", self.host(name).namespace, *SHOW_QUEUES))
             for name in self._receive_queues
