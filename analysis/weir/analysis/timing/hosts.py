@@ -160,7 +160,12 @@ class _Fitted:
     def around(self, step: int, *, of_parent: bool) -> tuple[int | None, int | None]:
         """The last record known to be before a step, and the first after it, of one of the hosts."""
         old, new = self.track.lines[step - 1 : step + 1]
-        middle = 0.5 * abs(float(new.at(new.start) - old.at(new.start)))
+        size = float(new.at(new.start) - old.at(new.start))
+        middle = 0.5 * abs(size)
+        window = TOGETHER_NS + (_gap_ns(-size) if of_parent else 0)
+        # Packets beyond the steps next to this one belong to other lines.
+        end = self.track.lines[step + 1].start if step + 1 < len(self.track.lines) else np.inf
+        since, until = max(old.start, new.start - window), min(end, new.start + window)
         last: int | None = None
         first: int | None = None
         # A packet that is less too early may be mismatched, so it only counts between those two.
@@ -168,7 +173,7 @@ class _Fitted:
             before: list[int] = []
             after: list[int] = []
             for way in self.ways:
-                near = np.abs(way.side.x - new.start) <= TOGETHER_NS
+                near = (way.side.x >= since) & (way.side.x <= until)
                 record = way.records(of_parent=of_parent)
                 if last is not None:
                     near &= record >= last
@@ -182,6 +187,11 @@ class _Fitted:
                 after.extend(record[early_for_old & ~early_for_new].tolist())
             last, first = max(before, default=last), min(after, default=first)
         return last, first
+
+
+def _gap_ns(step_ns: float) -> int:
+    """How much time a clock did not show that was set by so much."""
+    return max(round(step_ns), 0)
 
 
 def _track(
@@ -238,10 +248,14 @@ def _steps_of_root(
     while seen:
         at, size = seen[0][:2]
         alike = max(ALIKE_NS, abs(size) * ALIKE)
-        group = [one for one in seen if abs(one[0] - at) <= TOGETHER_NS and abs(one[1] - size) <= alike]
+        # If the root was set forward, no packet tells where in the gap of its times the step is.
+        gap_ns = _gap_ns(-size)
+        group = [
+            one for one in seen if abs(one[0] - at) <= TOGETHER_NS + gap_ns and abs(one[1] - size) <= alike
+        ]
         seen = [one for one in seen if one not in group]
         hosts = {host for _, _, host, _ in group}
-        watching = {host for host, its in tracks.items() if _watches(its, at, origin)}
+        watching = {host for host, its in tracks.items() if _watches(its, at - origin, NEAR_NS + gap_ns)}
         most = len(hosts) > 1 and len(hosts) * 2 > len(watching)
         of_root = most if len(watching) > 1 else size < 0
         # After a step back, the time between its two records is what remains.
@@ -268,19 +282,20 @@ def _near(at_ns: int, times: Sequence[int]) -> bool:
     return any(abs(at_ns - time_ns) <= TOGETHER_NS for time_ns in times)
 
 
-def _watches(fitted: _Fitted, at_ns: int, origin: int) -> bool:
-    times = np.concatenate([way.side.x for way in fitted.ways]) - (at_ns - origin)
-    return bool(np.any((times < 0) & (times > -NEAR_NS)) and np.any((times > 0) & (times < NEAR_NS)))
+def _watches(fitted: _Fitted, at_ns: int, near_ns: int) -> bool:
+    times = np.concatenate([way.side.x for way in fitted.ways]) - at_ns
+    return bool(np.any((times < 0) & (times > -near_ns)) and np.any((times > 0) & (times < near_ns)))
 
 
 def _first_after(records: Records, before: int | None, after: int | None, at_ns: int, size_ns: int) -> int:
-    """The first record after a step, which lies between two records, or at a host's unfolded time.
+    """The first record after a step, which lies between two records, or about a host's unfolded time.
 
     That after which the clock was set back, else that after the longest time without any if it was set
     forward; if back, the one at which times go back, for a moment only, or the last that may be.
     """
     stamps = records.unfolded(records.number, records.stamp_ns)
-    low, high = np.searchsorted(stamps, [at_ns - TOGETHER_NS, at_ns + TOGETHER_NS]).tolist()
+    window = TOGETHER_NS + _gap_ns(size_ns)
+    low, high = np.searchsorted(stamps, [at_ns - window, at_ns + window]).tolist()
     low = low if before is None else int(np.searchsorted(records.number, before))
     high = high if after is None else int(np.searchsorted(records.number, after))
     high = min(high, len(stamps) - 1)
