@@ -3,12 +3,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from weir.chaos.faults import FAULTS, cut_link, kill, stop
 from weir.chaos.judge import judge_run
-from weir.chaos.processes import MARKER, processes_of, role_of, wait_for_none
+from weir.chaos.processes import MARKER, Process, processes_of, role_of, wait_for_none
 from weir.chaos.table import table_of
 from weir.chaos.trial import planned
 
@@ -41,11 +42,20 @@ def test_processes_are_named_by_what_they_do(words: list[str], ids: list[str], r
     assert role_of(words, ids) == role
 
 
+def the_process_of(trial: str) -> Process:
+    """The one process of a trial that was just started: its environment does not show at once."""
+    until = time.monotonic() + 5
+    while not (found := processes_of(trial)) and time.monotonic() < until:
+        time.sleep(0.01)
+    (process,) = found
+    return process
+
+
 def test_a_process_is_found_by_its_trial_and_killed():
     trial = f"test-{os.getpid()}"
     sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, MARKER: trial})
     try:
-        (found,) = processes_of(trial)
+        found = the_process_of(trial)
         assert (found.role, found.pid) == ("sleep", sleeper.pid)
         assert wait_for_none(trial, 0.2) == [found]
         kill(found, None)
@@ -59,7 +69,7 @@ def test_no_link_of_the_machine_is_cut():
     trial = f"test-cut-{os.getpid()}"
     sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, MARKER: trial})
     try:
-        (found,) = processes_of(trial)
+        found = the_process_of(trial)
         assert "the machine's own" in cut_link(found, None)
     finally:
         sleeper.kill()
@@ -73,7 +83,7 @@ def test_a_stopped_process_continues(monkeypatch: pytest.MonkeyPatch):
     asked = subprocess.Popen(
         command, env={**os.environ, MARKER: trial}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    (found,) = processes_of(trial)
+    found = the_process_of(trial)
     assert stop(found, None) == "stopped for 0.3 s"
     assert asked.communicate("still here\n", timeout=20)[0] == "still here\n"
 
