@@ -14,7 +14,10 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::departures::Departures;
 use super::sender::Sender;
-use super::tally::Tally;
+use super::tally::{Sent, Tally};
+
+#[cfg(test)]
+mod tests;
 
 /// Frames of one port that a thread sends before it serves its next port.
 const BATCH_FRAMES: usize = 64;
@@ -28,10 +31,34 @@ const RING_LONGEST_FRAMES: usize = 64;
 pub const MAX_SEND_THREADS: u8 = 64;
 const LENGTH_BYTES: usize = size_of::<u32>();
 
+/// What a thread hands its frames to.
+pub trait Outlet: Send + 'static {
+    /// Adds a frame to the batch; true when the batch is full.
+    fn push(&mut self, frame: &[u8]) -> bool;
+    /// Frames that wait to be sent.
+    fn waiting(&self) -> usize;
+    /// Sends the batch without blocking; a frame that finds no room may stay for the next call.
+    fn flush(&mut self) -> Sent;
+}
+
+impl Outlet for Sender {
+    fn push(&mut self, frame: &[u8]) -> bool {
+        Self::push(self, frame, 0)
+    }
+
+    fn waiting(&self) -> usize {
+        Self::waiting(self)
+    }
+
+    fn flush(&mut self) -> Sent {
+        Self::flush(self)
+    }
+}
+
 /// The send threads of a switch; without any, the forwarding thread sends.
-#[derive(Debug, Default)]
-pub struct SendThreads {
-    threads: Vec<SendThread>,
+#[derive(Debug)]
+pub struct SendThreads<S: Outlet = Sender> {
+    threads: Vec<SendThread<S>>,
     /// Ports that were assigned a thread.
     ports: AtomicUsize,
     joins: Mutex<Vec<JoinHandle<()>>>,
@@ -53,13 +80,34 @@ pub enum Way {
 }
 
 /// One of the threads, for the ports that send through it.
-#[derive(Debug, Clone)]
-pub struct SendThread {
-    ports: mpsc::Sender<PortQueue>,
+#[derive(Debug)]
+pub struct SendThread<S: Outlet = Sender> {
+    ports: mpsc::Sender<PortQueue<S>>,
     thread: Thread,
 }
 
-impl SendThreads {
+impl<S: Outlet> Clone for SendThread<S> {
+    fn clone(&self) -> Self {
+        Self {
+            ports: self.ports.clone(),
+            thread: self.thread.clone(),
+        }
+    }
+}
+
+impl<S: Outlet> Default for SendThreads<S> {
+    fn default() -> Self {
+        Self {
+            threads: Vec::new(),
+            ports: AtomicUsize::default(),
+            joins: Mutex::default(),
+            stop: Arc::default(),
+            way: Way::default(),
+        }
+    }
+}
+
+impl<S: Outlet> SendThreads<S> {
     /// Starts `count` threads.
     ///
     /// # Errors
@@ -100,7 +148,7 @@ impl SendThreads {
     }
 
     /// The thread for the next port, in rotation.
-    pub fn next_thread(&self) -> Option<&SendThread> {
+    pub fn next_thread(&self) -> Option<&SendThread<S>> {
         let turn = self.ports.fetch_add(1, Ordering::Relaxed);
         self.threads.get(turn.checked_rem(self.threads.len())?)
     }
@@ -117,7 +165,7 @@ impl SendThreads {
     }
 }
 
-impl Drop for SendThreads {
+impl<S: Outlet> Drop for SendThreads<S> {
     fn drop(&mut self) {
         self.stop();
     }
@@ -139,15 +187,25 @@ impl RemoteSender {
     ///
     /// # Errors
     /// When the thread has exited.
-    pub fn new(
-        to: &SendThread,
-        sender: Sender,
+    pub fn new<S: Outlet>(
+        to: &SendThread<S>,
+        sender: S,
         max_frame_bytes: usize,
         tally: Arc<Tally>,
     ) -> io::Result<Self> {
         let longest_bytes = LENGTH_BYTES + max_frame_bytes;
-        let (producer, frames) =
-            RingBuffer::new(RING_BYTES.max(RING_LONGEST_FRAMES * longest_bytes));
+        let ring_bytes = RING_BYTES.max(RING_LONGEST_FRAMES * longest_bytes);
+        Self::with_ring(to, sender, max_frame_bytes, tally, ring_bytes)
+    }
+
+    fn with_ring<S: Outlet>(
+        to: &SendThread<S>,
+        sender: S,
+        max_frame_bytes: usize,
+        tally: Arc<Tally>,
+        ring_bytes: usize,
+    ) -> io::Result<Self> {
+        let (producer, frames) = RingBuffer::new(ring_bytes);
         let interface_error = Arc::default();
         let queue = PortQueue {
             frames,
@@ -239,9 +297,9 @@ fn thread_exited() -> io::Error {
 }
 
 /// The send thread's end of a ring.
-struct PortQueue {
+struct PortQueue<S> {
     frames: Consumer<u8>,
-    sender: Sender,
+    sender: S,
     tally: Arc<Tally>,
     /// The `errno` of an interface that went down or away; 0 while it is up.
     interface_error: Arc<AtomicI32>,
@@ -249,7 +307,7 @@ struct PortQueue {
     joined: Vec<u8>,
 }
 
-impl PortQueue {
+impl<S: Outlet> PortQueue<S> {
     /// Sends up to a batch of frames, and those that found no room before; true when some were new.
     fn send(&mut self) -> bool {
         let taken = (0..BATCH_FRAMES).take_while(|_| self.take()).count();
@@ -269,12 +327,12 @@ impl PortQueue {
         };
         let (first, second) = chunk.as_slices();
         let full = if second.is_empty() {
-            self.sender.push(first, 0)
+            self.sender.push(first)
         } else {
             self.joined.clear();
             self.joined.extend_from_slice(first);
             self.joined.extend_from_slice(second);
-            self.sender.push(&self.joined, 0)
+            self.sender.push(&self.joined)
         };
         chunk.commit_all();
         if full {
@@ -307,8 +365,8 @@ impl PortQueue {
 }
 
 /// The loop of a thread.
-fn run(new_ports: &mpsc::Receiver<PortQueue>, stop: &AtomicBool) {
-    let mut ports: Vec<PortQueue> = Vec::new();
+fn run<S: Outlet>(new_ports: &mpsc::Receiver<PortQueue<S>>, stop: &AtomicBool) {
+    let mut ports: Vec<PortQueue<S>> = Vec::new();
     loop {
         // Read before the new ports: no port is opened after `stop` is set.
         let stopping = stop.load(Ordering::Acquire);
