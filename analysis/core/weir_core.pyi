@@ -127,6 +127,9 @@ class Joined:
     def delivery_rates(self) -> pa.Table:
         """As `Losses.delivery_rates`."""
     @property
+    def records(self) -> list[int]:
+        """Records of each capture, in the order given."""
+    @property
     def unmatched(self) -> dict[str, int]:
         """Counts without a match (reports, received), of contradictions (received_and_dropped) and of frames
         left out (reports_not_ip, not_ip, foreign).

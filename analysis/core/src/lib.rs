@@ -7,6 +7,7 @@
 //! - `tracker`: flows, their counters, and the inference of each
 //! - `infer`: which transmissions arrived and which were lost, from the sender's view alone
 //! - `losses`: one capture in, loss events out
+//! - `reading`: the packets of a capture, read on another core ahead of the inference
 //! - `acknowledged`: one capture in, the bytes that its ACKs acknowledge out
 //! - `notes`: warnings about a capture
 //! - `transport`: one capture in, its TCP segments and UDP datagrams out, not judged
@@ -20,6 +21,7 @@ pub mod infer;
 pub mod join;
 pub mod losses;
 pub mod notes;
+mod reading;
 pub mod segment;
 #[cfg(feature = "tables")]
 pub mod tables;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::infer::{DeliveryRate, Loss, RttSample, Verdict};
 use crate::notes::Notes;
-use crate::segment::Segment;
+use crate::reading::Packets;
 use crate::tracker::{Flow, FlowSink, Tracker};
 use weir_capture::{CaptureError, CaptureReader, Source};
 
@@ -84,15 +84,13 @@ pub fn scan(path: &Path, sink: &mut impl FlowSink) -> Result<Summary, CaptureErr
     Ok(scan.finish())
 }
 
-/// Records that one step of a [`Scan`] reads.
-const STEP_RECORDS: usize = 1 << 14;
+/// Batches of records that one step of a [`Scan`] takes.
+const STEP_BATCHES: usize = 8;
 
-/// A capture that is read step by step.
+/// A capture that is read step by step, ahead of the inference on another core.
 #[derive(Debug)]
 pub struct Scan {
-    reader: CaptureReader<Source>,
-    /// Reused for each record.
-    segment: Segment,
+    packets: Packets,
     summary: Summary,
 }
 
@@ -108,8 +106,7 @@ impl Scan {
     /// Reads a capture that is open.
     pub fn new(reader: CaptureReader<Source>) -> Self {
         Self {
-            reader,
-            segment: Segment::EMPTY,
+            packets: Packets::new(reader),
             summary: Summary::default(),
         }
     }
@@ -125,19 +122,24 @@ impl Scan {
             not_ip,
             notes,
         } = &mut self.summary;
-        let segment = &mut self.segment;
-        for _ in 0..STEP_RECORDS {
-            let Some(record) = self.reader.next_record()? else {
+        for _ in 0..STEP_BATCHES {
+            let Some(batch) = self.packets.next()? else {
                 tracker.finish(sink);
-                *notes = Notes::new(&self.reader, tracker.flows());
+                if let Some(reader) = self.packets.end() {
+                    *notes = Notes::new(reader, tracker.flows());
+                }
                 return Ok(false);
             };
-            if segment.read(record.link_type, record.bytes, record.wire_length) {
-                tracker.packet(record.time_ns, segment, Some(*records), sink);
-            } else {
-                *not_ip += 1;
+            for packet in batch.packets() {
+                match packet.segment() {
+                    Some(segment) => {
+                        tracker.packet(packet.time_ns, segment, Some(*records), sink);
+                    }
+                    None => *not_ip += 1,
+                }
+                *records += 1;
             }
-            *records += 1;
+            self.packets.reuse(batch);
         }
         Ok(true)
     }

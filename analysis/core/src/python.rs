@@ -277,6 +277,8 @@ struct Joined {
     delivery_rates: Py<PyAny>,
     unmatched: Unmatched,
     #[pyo3(get)]
+    records: Vec<u64>,
+    #[pyo3(get)]
     warnings: Vec<String>,
 }
 
@@ -410,6 +412,7 @@ fn join_run(
         rtts: table(py, tables::rtts(&joined.rtts))?,
         delivery_rates: table(py, tables::delivery_rates(&joined.delivery_rates))?,
         unmatched: joined.unmatched,
+        records: joined.records,
         warnings: joined
             .notes
             .iter()

@@ -383,6 +383,7 @@ fn other_frames_are_counted_and_left_out() {
         .join(&sent, &received, &[(true, 0, arp, 42)])
         .expect("a run");
     assert_eq!((joined.packets.len(), joined.flows.len()), (1, 1));
+    assert_eq!(joined.records, [2, 2]);
     let unmatched = joined.unmatched;
     assert_eq!(
         (

@@ -201,6 +201,7 @@ def test_losses_of_the_measurement_make_the_run_invalid(tmp_path: Path) -> None:
     joined = write_run(tmp_path, seconds=2)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     manifest["hosts"][1]["capture_drops"] = 7
+    manifest["hosts"][2]["capture_received"] = 1234
     manifest["switch"]["stats"]["ports"][0]["rx_overruns"] = 3
     manifest["switch"]["stats"]["dataplane"] = {"received": 9, "dropped_no_port": 4}
     manifest["phases"][0]["flows"].append(manifest["phases"][0]["flows"][0] | {"id": "x", "src_port": 9})
@@ -212,6 +213,7 @@ def test_losses_of_the_measurement_make_the_run_invalid(tmp_path: Path) -> None:
     assert result.invalid_reasons == (
         "the run did not finish (interrupted)",
         "the capture of server1 lost 7 packets",
+        "the file of server2's capture has 1 packets, but 1,234 were captured: was the disk full?",
         "switch port 1: 3 frames lost before the switch read them",
         "flow x is in no capture",
         "the collector's socket dropped 2 reports",

@@ -43,6 +43,8 @@ class Joined(Protocol):
     @property
     def rtts(self) -> Any: ...  # noqa: D102
     @property
+    def records(self) -> Sequence[int]: ...  # noqa: D102
+    @property
     def unmatched(self) -> Mapping[str, int]: ...  # noqa: D102
     @property
     def warnings(self) -> Sequence[str]: ...  # noqa: D102
@@ -94,6 +96,8 @@ class RunData:
     unmatched_reports: int
     unmatched_received: int
     last_packet_ns: int
+    records: tuple[int, ...]
+    """Of the capture of each of the manifest's hosts, as far as its file is readable."""
     notes: tuple[str, ...] = ()
     clocks: RunClocks = NO_CLOCKS
     """Those of the hosts: all times of packets are on `clocks.reference`'s."""
@@ -135,6 +139,7 @@ def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) 
         unmatched_reports=int(joined.unmatched.get("reports", 0)),
         unmatched_received=int(joined.unmatched.get("received", 0)),
         last_packet_ns=_last_packet_ns(packets),
+        records=tuple(joined.records),
         notes=(*manifest.notes, *joined.warnings),
         clocks=clocks,
         switch_steps=steps,

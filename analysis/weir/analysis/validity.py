@@ -59,6 +59,13 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
             add(f"the capture of {host.name} lost {host.capture_drops:,} packets")
         elif host.capture_drops is None:
             add(f"nobody counted what the capture of {host.name} lost")
+    # Where a disk was full for a while, tcpdump writes no more, counts on, and ends as if all were well.
+    for host, records in zip(manifest.hosts, data.records, strict=True):
+        if host.capture_received is not None and host.capture_received != records:
+            add(
+                f"the file of {host.name}'s capture has {records:,} packets, but {host.capture_received:,} were "
+                "captured: was the disk full?"
+            )
     for port in manifest.switch.stats.ports if manifest.switch.stats else ():
         if port.rx_overruns:
             add(f"switch port {port.port}: {port.rx_overruns:,} frames lost before the switch read them")

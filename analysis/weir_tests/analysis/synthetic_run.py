@@ -73,6 +73,7 @@ class SyntheticJoin:
     flows: Any = None
     packets: Any = None
     rtts: Any = None
+    records: list[int] = field(default_factory=lambda: [1, 1, 1, 1])
     unmatched: Mapping[str, int] = field(default_factory=lambda: {"reports": 0, "received": 0})
     warnings: list[str] = field(default_factory=list)
 

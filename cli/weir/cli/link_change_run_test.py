@@ -61,6 +61,8 @@ def test_each_change_is_recorded_with_the_link_as_it_is_from_then_on(run_dir: Pa
         (7.0, "client", 5_000_000, 0.045),
     ]
     assert all(one["updates"] == 1 for one in changes)
+    hosts = {host["name"]: host for host in json.loads((run_dir / "manifest.json").read_text())["hosts"]}
+    assert (hosts["client"]["jitter_s"], hosts["client"]["reorder"]) == (0.02, True)
 
 
 def test_the_flow_has_the_rate_and_the_delay_of_its_link_and_no_packet_is_unexplained(run_dir: Path) -> None:

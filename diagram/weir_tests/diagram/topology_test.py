@@ -17,7 +17,7 @@ TEXT = """\
 name: all
 hosts:
   a: {delay: 19 ms, jitter: 1 ms, loss: 1 %}
-  b: {delay: 4 ms}
+  b: {delay: 4 ms, receive_queue: {discipline: fq_codel ecn, rate: 20 Mbit/s}}
   c: {delay: 1 ms, rate: 10 Mbit/s, burst: 20 ms, queue: 1 burst}
 flows:
   - {name: one, from: a, to: c, duration: 1 s, congestion_control: bbr}
@@ -43,7 +43,10 @@ def test_a_picture_shows_links_queues_policers_and_routes() -> None:
     a, b, c = picture.hosts
     assert (a.left, a.delay, a.loss) == (True, "19 ms … 20 ms", "1 % lost")
     assert a.lines == ("2 × bbr", "cubic, 10 kB every 20 ms")
-    assert b.lines == ("background, cubic, 2 Mbit/s, each 1 Mbit/s",)
+    assert b.lines == (
+        "background, cubic, 2 Mbit/s, each 1 Mbit/s",
+        "receives 20 Mbit/s through fq_codel ecn",
+    )
     assert (c.left, c.queue) == (False, ("10 Mbit/s", "burst 20 ms", "queue 1 burst = 25 kB"))
     assert picture.policers[1] == Policer("q", ("5 Mbit/s", "burst 20 ms", "8 buckets, by hash"))
     assert picture.routes == (

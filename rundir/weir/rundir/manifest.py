@@ -250,6 +250,8 @@ class Host(Record):
     pcap: str
     delay_s: Number = 0.0
     jitter_s: Number = 0.0
+    reorder: bool = False
+    """Whether jitter let its frames overtake each other."""
     rate_bps: int | None = None
     """Rate of the switch's queue to the host; None if it has no queue."""
     queue_bytes: int | None = None

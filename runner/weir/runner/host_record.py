@@ -40,6 +40,7 @@ def host_record(
         pcap=str(captured.path.relative_to(run_dir)),
         delay_s=host.delay / NS,
         jitter_s=host.jitter / NS,
+        reorder=host.reorder,
         rate_bps=host.rate,
         loss=host.loss / PPB,
         line_rate_bps=host.line_rate or None,

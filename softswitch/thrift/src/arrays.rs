@@ -95,9 +95,8 @@ fn set_meters(
     context: &mut Context<'_>,
     meter: MeterId,
     cells: std::ops::Range<u64>,
-    rates: &[(f64, i32)],
+    config: MeterConfig,
 ) -> Answer {
-    let config = meter_config(rates)?;
     let switch = context.switch_mut(INVALID_NAME)?;
     for cell in cells {
         let set = switch.set_meter(meter, cell, Some(config));
@@ -108,10 +107,9 @@ fn set_meters(
 
 pub(crate) fn meter_array_set_rates(context: &mut Context<'_>, args: Args<'_>) -> Answer {
     let (meter, size) = meter(context, args)?;
-    let rates = rates(args, 3)?;
-    set_meters(context, meter, 0..size, &rates)?;
+    let config = meter_config(&rates(args, 3)?)?;
+    set_meters(context, meter, 0..size, config)?;
     // A direct meter's array has no cells of its own: they belong to the entries of its table.
-    let config = meter_config(&rates)?;
     let switch = context.switch_mut(INVALID_NAME)?;
     let tables = &switch.info().tables;
     let direct = tables
@@ -132,7 +130,7 @@ pub(crate) fn meter_array_set_rates(context: &mut Context<'_>, args: Args<'_>) -
 pub(crate) fn meter_set_rates(context: &mut Context<'_>, args: Args<'_>) -> Answer {
     let (meter, size) = meter(context, args)?;
     let at = index(args.i32(3)?, size)?;
-    set_meters(context, meter, at..at + 1, &rates(args, 4)?)
+    set_meters(context, meter, at..at + 1, meter_config(&rates(args, 4)?)?)
 }
 
 pub(crate) fn meter_get_rates(context: &mut Context<'_>, args: Args<'_>) -> Answer {

@@ -129,6 +129,8 @@ pub struct Joined {
     pub delivery_rates: Vec<(u32, DeliveryRate)>,
     /// Counts of packets and reports without a match.
     pub unmatched: Unmatched,
+    /// Records of each capture, in the order of the captures as given.
+    pub records: Vec<u64>,
     /// Captures that end inside a record.
     pub truncated: Vec<PathBuf>,
     /// Warnings about each capture, truncation among them.

@@ -10,6 +10,7 @@ use super::joined::{ClockPiece, FlowIndex, HostCapture, Joined, PacketRow};
 use super::key::{Arrival, MatchKey};
 use crate::infer::{DeliveryRate, RttSample, Verdict};
 use crate::notes::Notes;
+use crate::reading::Packets;
 use crate::segment::Segment;
 use crate::tracker::{FlowSink, Tracker};
 
@@ -24,7 +25,7 @@ pub(super) fn read_host(
 ) -> Result<i64, CaptureError> {
     let addresses: FxHashSet<_> = capture.addresses.iter().copied().collect();
     let own = |address: &IpAddr| addresses.is_empty() || addresses.contains(address);
-    let mut reader = CaptureReader::open(&capture.path)?;
+    let mut packets = Packets::new(CaptureReader::open(&capture.path)?);
     let mut tracker = Tracker::default();
     let mut found = Found::default();
     // The tracker numbers the flows of this capture, `index` those of all captures.
@@ -32,58 +33,63 @@ pub(super) fn read_host(
     let mut last_ns = i64::MIN;
     let mut number = 0;
     let mut pieces = Pieces(&capture.clock);
-    while let Some(record) = reader.next_record()? {
-        let time_ns = pieces.moved(number, record.time_ns);
-        let this = number;
-        number += 1;
-        last_ns = last_ns.max(time_ns);
-        let Some(segment) = Segment::parse(record.link_type, record.bytes, record.wire_length)
-        else {
-            joined.unmatched.not_ip += 1;
-            continue;
-        };
-        let sent = own(&segment.key.src);
-        if !sent && !own(&segment.key.dst) {
-            joined.unmatched.foreign += 1;
-            continue;
+    while let Some(batch) = packets.next()? {
+        for packet in batch.packets() {
+            let time_ns = pieces.moved(number, packet.time_ns);
+            let this = number;
+            number += 1;
+            last_ns = last_ns.max(time_ns);
+            let Some(segment) = packet.segment() else {
+                joined.unmatched.not_ip += 1;
+                continue;
+            };
+            let sent = own(&segment.key.src);
+            if !sent && !own(&segment.key.dst) {
+                joined.unmatched.foreign += 1;
+                continue;
+            }
+            let tag = sent.then_some(joined.packets.len() as u64);
+            let (local, retransmission) = tracker.packet(time_ns, segment, tag, &mut found);
+            let flow = global_flow(&mut global, local, segment, index);
+            let key = MatchKey::new(flow, segment);
+            if sent {
+                joined.packets.push(PacketRow {
+                    flow,
+                    sent_ns: time_ns,
+                    sent_record: this,
+                    wire_length: segment.wire_length,
+                    seq: segment.tcp.map(|tcp| tcp.seq),
+                    payload_length: segment.payload_length,
+                    retransmission,
+                    judged: false,
+                    inferred: None,
+                    confidence: None,
+                    received_ns: None,
+                    received_record: None,
+                    drop: None,
+                    passed_ns: None,
+                });
+                keys.push(key);
+            } else {
+                arrivals.push(Arrival {
+                    key,
+                    host,
+                    time_ns,
+                    record: this,
+                });
+            }
         }
-        let tag = sent.then_some(joined.packets.len() as u64);
-        let (local, retransmission) = tracker.packet(time_ns, &segment, tag, &mut found);
-        let flow = global_flow(&mut global, local, &segment, index);
-        let key = MatchKey::new(flow, &segment);
-        if sent {
-            joined.packets.push(PacketRow {
-                flow,
-                sent_ns: time_ns,
-                sent_record: this,
-                wire_length: segment.wire_length,
-                seq: segment.tcp.map(|tcp| tcp.seq),
-                payload_length: segment.payload_length,
-                retransmission,
-                judged: false,
-                inferred: None,
-                confidence: None,
-                received_ns: None,
-                received_record: None,
-                drop: None,
-                passed_ns: None,
-            });
-            keys.push(key);
-        } else {
-            arrivals.push(Arrival {
-                key,
-                host,
-                time_ns,
-                record: this,
-            });
-        }
+        packets.reuse(batch);
     }
+    joined.records.push(number);
     tracker.finish(&mut found);
-    if reader.truncated() {
-        joined.truncated.push(capture.path.clone());
+    if let Some(reader) = packets.end() {
+        let notes = Notes::new(reader, tracker.flows());
+        if notes.truncated {
+            joined.truncated.push(capture.path.clone());
+        }
+        joined.notes.push((capture.path.clone(), notes));
     }
-    let notes = Notes::new(&reader, tracker.flows());
-    joined.notes.push((capture.path.clone(), notes));
     for (local, flow) in tracker.into_flows().iter().enumerate() {
         if own(&flow.key.src)
             && let Some(Some(global)) = global.get(local)

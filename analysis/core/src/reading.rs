@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The packets of a capture, which a thread of their own reads, decompresses and parses ahead of the inference.
+//!
+//! The packets come in the order of the file, so the results do not depend on the number of cores. The batches are allocated
+//! once; memory does not grow with the file.
+
+use std::panic;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use weir_capture::{CaptureError, CaptureReader, Source};
+
+use crate::segment::Segment;
+
+#[cfg(test)]
+mod tests;
+
+/// Records of a batch: so many that a thread is seldom woken for them, so few that the batches fit the processor's cache.
+const BATCH_RECORDS: usize = 1 << 11;
+/// Batches that are ready to be used.
+const BATCHES_AHEAD: usize = 2;
+
+/// A record of a capture.
+#[derive(Debug, Clone)]
+pub(crate) struct Packet {
+    /// Capture time.
+    pub(crate) time_ns: i64,
+    /// Whether `segment` is of this record.
+    is_ip: bool,
+    segment: Segment,
+}
+
+impl Packet {
+    /// The headers of an IP packet; `None` of any other.
+    pub(crate) fn segment(&self) -> Option<&Segment> {
+        self.is_ip.then_some(&self.segment)
+    }
+}
+
+/// Successive records.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Of these the first `count` are of this batch.
+    packets: Vec<Packet>,
+    count: usize,
+}
+
+impl Batch {
+    fn new() -> Self {
+        let packet = Packet {
+            time_ns: 0,
+            is_ip: false,
+            segment: Segment::EMPTY,
+        };
+        Self {
+            packets: vec![packet; BATCH_RECORDS],
+            count: 0,
+        }
+    }
+
+    /// The records.
+    pub(crate) fn packets(&self) -> &[Packet] {
+        self.packets.get(..self.count).unwrap_or_default()
+    }
+
+    /// Reads the next records; false at the end of the capture.
+    fn read(&mut self, reader: &mut CaptureReader<Source>) -> Result<bool, CaptureError> {
+        self.count = 0;
+        for packet in &mut self.packets {
+            let Some(record) = reader.next_record()? else {
+                return Ok(false);
+            };
+            packet.time_ns = record.time_ns;
+            packet.is_ip = packet
+                .segment
+                .read(record.link_type, record.bytes, record.wire_length);
+            self.count += 1;
+        }
+        Ok(true)
+    }
+}
+
+/// What the thread says.
+#[derive(Debug)]
+enum Said {
+    Batch(Batch),
+    /// After the last batch: the reader at the end of the capture.
+    End(Result<Box<CaptureReader<Source>>, CaptureError>),
+}
+
+/// The packets of one capture.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    /// Never locked: Python requires what it keeps to be `Sync`.
+    said: Mutex<Receiver<Said>>,
+    used: Sender<Batch>,
+    thread: Option<JoinHandle<()>>,
+    end: Option<Box<CaptureReader<Source>>>,
+}
+
+impl Packets {
+    /// Starts to read.
+    pub(crate) fn new(reader: CaptureReader<Source>) -> Self {
+        let (say, said) = sync_channel(BATCHES_AHEAD);
+        let (used, free) = channel();
+        let thread = thread::spawn(move || read_all(reader, &say, &free));
+        Self {
+            said: Mutex::new(said),
+            used,
+            thread: Some(thread),
+            end: None,
+        }
+    }
+
+    /// Waits for the next batch; none at the end of the capture, and after an error.
+    ///
+    /// # Errors
+    /// That of the reader, after all records before it.
+    pub(crate) fn next(&mut self) -> Result<Option<Batch>, CaptureError> {
+        let said = self.said.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match said.recv() {
+            Ok(Said::Batch(batch)) => return Ok(Some(batch)),
+            Ok(Said::End(end)) => self.end = Some(end?),
+            Err(_) => {
+                if let Some(Err(panicked)) = self.thread.take().map(JoinHandle::join) {
+                    panic::resume_unwind(panicked);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a batch, to be filled again.
+    pub(crate) fn reuse(&self, batch: Batch) {
+        // At the end of the capture nobody needs it.
+        let _ = self.used.send(batch);
+    }
+
+    /// The reader, once it is at the end of the capture.
+    pub(crate) fn end(&self) -> Option<&CaptureReader<Source>> {
+        self.end.as_deref()
+    }
+}
+
+/// The loop of the thread; it also ends when the other side is gone.
+fn read_all(mut reader: CaptureReader<Source>, say: &SyncSender<Said>, free: &Receiver<Batch>) {
+    loop {
+        let mut batch = free.try_recv().unwrap_or_else(|_| Batch::new());
+        let more = batch.read(&mut reader);
+        if say.send(Said::Batch(batch)).is_err() {
+            return;
+        }
+        let end = match more {
+            Ok(true) => continue,
+            Ok(false) => Ok(Box::new(reader)),
+            Err(error) => Err(error),
+        };
+        let _ = say.send(Said::End(end));
+        return;
+    }
+}
