@@ -33,9 +33,12 @@ fn capture(records: u32, after: &[u8]) -> CaptureReader<Source> {
     reader(Cursor::new(bytes))
 }
 
-/// The times of all records, with the source addresses of the IP packets.
-fn read(packets: &mut Packets) -> Result<Vec<(i64, Option<u32>)>, (usize, CaptureError)> {
-    let mut all = Vec::new();
+/// Times of records, with the source addresses of the IP packets.
+type Records = Vec<(i64, Option<u32>)>;
+
+/// All records, or how many came before an error.
+fn read(packets: &mut Packets) -> Result<Records, (usize, CaptureError)> {
+    let mut all = Records::new();
     loop {
         let batch = match packets.next() {
             Ok(Some(batch)) => batch,
