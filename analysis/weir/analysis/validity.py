@@ -63,8 +63,8 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
     for host, records in zip(manifest.hosts, data.records, strict=True):
         if host.capture_received is not None and host.capture_received != records:
             add(
-                f"the file of {host.name}'s capture has {records:,} packets, but {host.capture_received:,} were "
-                "captured: was the disk full?"
+                f"the file of {host.name}'s capture has {records:,} packets, but {host.capture_received:,} "
+                "were captured: was the disk full?"
             )
     for port in manifest.switch.stats.ports if manifest.switch.stats else ():
         if port.rx_overruns:
