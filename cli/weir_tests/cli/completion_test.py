@@ -55,7 +55,7 @@ def _folder(tmp_path: Path) -> Path:
         (["weir", "ru"], ["run"]),
         (["weir", "run", "--pl"], ["--plain"]),
         (["weir", "run", ""], ["demo", "mine.yaml", "plan-change"]),
-        (["weir", "campaign", "wehey"], ["wehey-bbr", "wehey-bbr-queue"]),
+        (["weir", "campaign", "wehey"], ["wehey-bbr", "wehey-bbr-background", "wehey-bbr-queue"]),
         (["weir", "detect", "loss-s"], ["loss-shifted", "loss-spearman"]),
         (["weir", "report", ""], ["kept", "runs/demo/1"]),
         (["weir", "export", ""], ["kept", "runs/buffers", "runs/demo/1"]),
