@@ -81,9 +81,9 @@ impl Batch {
     }
 }
 
-/// What the thread says.
+/// A message of the reading thread.
 #[derive(Debug)]
-enum Said {
+enum Message {
     Batch(Batch),
     /// After the last batch: the reader at the end of the capture.
     End(Result<Box<CaptureReader<Source>>, CaptureError>),
@@ -93,7 +93,7 @@ enum Said {
 #[derive(Debug)]
 pub(crate) struct Packets {
     /// Never locked: Python requires what it keeps to be `Sync`.
-    said: Mutex<Receiver<Said>>,
+    messages: Mutex<Receiver<Message>>,
     used: Sender<Batch>,
     thread: Option<JoinHandle<()>>,
     end: Option<Box<CaptureReader<Source>>>,
@@ -102,11 +102,11 @@ pub(crate) struct Packets {
 impl Packets {
     /// Starts to read.
     pub(crate) fn new(reader: CaptureReader<Source>) -> Self {
-        let (say, said) = sync_channel(BATCHES_AHEAD);
+        let (to_consumer, messages) = sync_channel(BATCHES_AHEAD);
         let (used, free) = channel();
-        let thread = thread::spawn(move || read_all(reader, &say, &free));
+        let thread = thread::spawn(move || read_all(reader, &to_consumer, &free));
         Self {
-            said: Mutex::new(said),
+            messages: Mutex::new(messages),
             used,
             thread: Some(thread),
             end: None,
@@ -118,10 +118,13 @@ impl Packets {
     /// # Errors
     /// That of the reader, after all records before it.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, CaptureError> {
-        let said = self.said.get_mut().unwrap_or_else(PoisonError::into_inner);
-        match said.recv() {
-            Ok(Said::Batch(batch)) => return Ok(Some(batch)),
-            Ok(Said::End(end)) => self.end = Some(end?),
+        let messages = self
+            .messages
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        match messages.recv() {
+            Ok(Message::Batch(batch)) => return Ok(Some(batch)),
+            Ok(Message::End(end)) => self.end = Some(end?),
             Err(_) => {
                 if let Some(Err(panicked)) = self.thread.take().map(JoinHandle::join) {
                     panic::resume_unwind(panicked);
@@ -144,11 +147,15 @@ impl Packets {
 }
 
 /// The loop of the thread; it also ends when the other side is gone.
-fn read_all(mut reader: CaptureReader<Source>, say: &SyncSender<Said>, free: &Receiver<Batch>) {
+fn read_all(
+    mut reader: CaptureReader<Source>,
+    to_consumer: &SyncSender<Message>,
+    free: &Receiver<Batch>,
+) {
     loop {
         let mut batch = free.try_recv().unwrap_or_else(|_| Batch::new());
         let more = batch.read(&mut reader);
-        if say.send(Said::Batch(batch)).is_err() {
+        if to_consumer.send(Message::Batch(batch)).is_err() {
             return;
         }
         let end = match more {
@@ -156,7 +163,7 @@ fn read_all(mut reader: CaptureReader<Source>, say: &SyncSender<Said>, free: &Re
             Ok(false) => Ok(Box::new(reader)),
             Err(error) => Err(error),
         };
-        let _ = say.send(Said::End(end));
+        let _ = to_consumer.send(Message::End(end));
         return;
     }
 }

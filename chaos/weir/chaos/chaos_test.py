@@ -3,7 +3,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from weir.chaos.judge import judge_run
 from weir.chaos.processes import MARKER, Process, processes_of, role_of, wait_for_none
 from weir.chaos.table import table_of
 from weir.chaos.trial import planned
+from weir_tests.cli.processes import wait_until
 
 LENGTHS_S = {"run": 8.0, "campaign": 30.0}
 
@@ -44,10 +44,8 @@ def test_processes_are_named_by_what_they_do(words: list[str], ids: list[str], r
 
 def the_process_of(trial: str) -> Process:
     """The one process of a trial that was just started: its environment does not show at once."""
-    until = time.monotonic() + 5
-    while not (found := processes_of(trial)) and time.monotonic() < until:
-        time.sleep(0.01)
-    (process,) = found
+    wait_until(lambda: bool(processes_of(trial)), 5, lambda: f"no process of {trial}")
+    (process,) = processes_of(trial)
     return process
 
 

@@ -31,7 +31,7 @@ const RING_LONGEST_FRAMES: usize = 64;
 pub const MAX_SEND_THREADS: u8 = 64;
 const LENGTH_BYTES: usize = size_of::<u32>();
 
-/// What a thread hands its frames to.
+/// A sender of frames, as the threads use it.
 pub trait Outlet: Send + 'static {
     /// Adds a frame to the batch; true when the batch is full.
     fn push(&mut self, frame: &[u8]) -> bool;
