@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The packets of a capture, which a thread of their own reads, decompresses and parses ahead of the inference.
 //!
-//! The packets come in the order of the file, so the results do not depend on the number of cores. The batches are allocated
-//! once; memory does not grow with the file.
+//! The packets come in the order of the file, so the results do not depend on the number of cores. A few batches
+//! are filled in turn; memory does not grow with the file.
 
 use std::panic;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -190,7 +190,7 @@ class _Fitted:
 
 
 def _gap_ns(step_ns: float) -> int:
-    """How much time a clock did not show that was set by so much."""
+    """The length of the gap in the times of a clock that was set forward by so much; 0 if it was set back."""
     return max(round(step_ns), 0)
 
 
