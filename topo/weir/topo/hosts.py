@@ -53,6 +53,8 @@ class Receiver:
     host: str
     pid: int
     sender: tuple[str, int]
+    greedy: bool
+    """Its sender always has more data."""
 
 
 @dataclass(frozen=True)

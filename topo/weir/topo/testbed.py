@@ -185,7 +185,10 @@ class Testbed:
 
     def draining(self, receivers: Sequence[Receiver], logs: Path) -> Draining:
         """What reads the rest of these flows, in this process."""
-        return Draining((one.flow, one.pid, one.sender) for one in receivers)
+        return Draining(
+            [(one.flow, one.pid, one.sender) for one in receivers],
+            gathered={one.flow for one in receivers if one.greedy and self.virtual_time},
+        )
 
     def popen(self, host: str, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
         """Start a process in the host's namespace, with options of subprocess.Popen."""

@@ -197,6 +197,7 @@ def _receivers(hosts: Hosts, flows: Sequence[FlowSpec], servers: Sequence[Progra
             flow.destination,
             server.pid,
             (hosts.host(flow.source).ip(flow.ip_version), flow.source_port),
+            greedy=flow.rate_bps is None,
         )
         for flow, server in zip(flows, servers, strict=True)
         if flow.congestion_control is not None
