@@ -16,9 +16,9 @@ from weir.controlplane.config import ExperimentConfig, FlowConfig, PhaseConfig
 
 ASSUMED_OVERHEAD_S = 15.0
 """Set-up and analysis of a run, until a finished run has been measured."""
-ASSUMED_VIRTUAL_OVERHEAD_S = 20.0
+ASSUMED_VIRTUAL_OVERHEAD_S = 8.0
 """Boot, set-up and analysis of a run in virtual time, until a finished run has been measured."""
-ASSUMED_PACKET_S = 120e-6
+ASSUMED_PACKET_S = 15e-6
 """Wall time of a data packet with its acknowledgement, through both hosts and the switch, likewise."""
 UNLIMITED_BPS = 100_000_000
 """The rate of a flow that nothing limits: it is as fast as its window and RTT allow, which is not known."""
@@ -64,7 +64,7 @@ class Estimate:
         """The assumptions behind the estimate of these runs, as text."""
         if any(run.is_virtual for run in runs):
             assumed = (
-                f"{ASSUMED_VIRTUAL_OVERHEAD_S:g} s of wall time per run and {ASSUMED_PACKET_S * 1e3:g} ms "
+                f"{ASSUMED_VIRTUAL_OVERHEAD_S:g} s of wall time per run and {ASSUMED_PACKET_S * 1e6:g} µs "
                 "per packet that its rates let through"
             )
             if self._ratios:

@@ -50,12 +50,12 @@ def test_wall_time_in_virtual_time_follows_the_packets_and_not_the_duration() ->
     estimate = Estimate()
     assert estimate.seconds([run], [], 1) == pytest.approx(assumed)
     assert estimate.basis([run]) == (
-        "20 s of wall time per run and 0.12 ms per packet that its rates let through, "
+        "8 s of wall time per run and 15 µs per packet that its rates let through, "
         "assumed, until a run has finished"
     )
     estimate.learn(run, 2 * assumed)
     assert estimate.seconds([run, run, run, run], [], 2) == pytest.approx(4 * assumed)
-    assert estimate.basis([run]).startswith("2 × (20 s of wall time")
+    assert estimate.basis([run]).startswith("2 × (8 s of wall time")
 
 
 def test_wall_time_in_real_time_is_that_of_the_traffic_and_an_overhead() -> None:

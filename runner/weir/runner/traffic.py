@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weir.controlplane.config import ExperimentConfig, FlowConfig
+from weir.controlplane.config import ExperimentConfig, FlowConfig, queue_bytes
 from weir.controlplane.config.values import max_datagram_bytes
 from weir.runner.replays import script_of
 from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
@@ -42,9 +42,16 @@ def flow_specs(
             pacing_bps=flow.pacing,
             block_bytes=flow.datagram_bytes if flow.protocol == "udp" else None,
             script=script_of(flow, run_dir),
+            queueing_s=queueing_s(experiment, flow.destination),
         )
         specs.append((flow, spec))
     return specs
+
+
+def queueing_s(experiment: ExperimentConfig, name: str) -> float:
+    """How long a packet to a host waits at most in the queue of its link; 0 without a rate."""
+    host = experiment.hosts[name]
+    return 8 * queue_bytes(experiment, name) / host.rate if host.rate else 0.0
 
 
 def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAllocator) -> list[BackgroundSpec]:

@@ -9,7 +9,7 @@ from typing import Any
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
 from weir.controlplane.plan import make_plan
-from weir.runner.traffic import background_specs, flow_specs
+from weir.runner.traffic import background_specs, flow_specs, queueing_s
 from weir.topo.background import arrivals
 from weir.topo.traffic import PortAllocator
 
@@ -53,3 +53,11 @@ def test_an_added_background_does_not_change_the_flows_of_others() -> None:
     drawn = {spec.id: flows for spec, flows in (one for one in schedule(more) if isinstance(one, tuple))}
     for spec, flows in (one for one in schedule(TEXT) if isinstance(one, tuple)):
         assert drawn[spec.id] == flows
+
+
+def test_the_longest_wait_is_the_queues_size_by_its_rate() -> None:
+    slow = TEXT.replace("b: {}", "b: {rate: 10 Mbit/s, burst: 5 kB, queue: 10 MB}")
+    experiment = parse_experiment(slow)
+    assert (queueing_s(experiment, "a"), queueing_s(experiment, "b")) == (0.0, 8.0)
+    ((_, spec), _) = flow_specs(experiment, "first", PortAllocator(), Path())
+    assert spec.queueing_s == 8.0

@@ -33,6 +33,8 @@ _SERVER_READY_S = 10.0
 _CONNECT_TIMEOUT_MS = 5000
 _INTERRUPT_GRACE_S = 2.0
 _OUTPUT_S = 10.0
+_LAST_MESSAGES = 3
+"""Messages of iperf3's client after its test, each in answer to one of the server: end, results, done."""
 _VIRTUAL_PACING_TIMER_US = 2000
 """Interval at which iperf3 compares its rate in virtual time: four system calls each. Its default is 1 ms."""
 
@@ -81,6 +83,8 @@ class FlowSpec:
     pacing_bps: int | None = None
     script: Script | None = None
     ip_version: int = 4
+    queueing_s: float = 0.0
+    """The longest that a packet of it may wait in a queue."""
 
 
 @dataclass(frozen=True)
@@ -148,10 +152,11 @@ def run_flows(
 ) -> TrafficResult:
     """Run the flows, each from its `start_s` on, and wait for all of them; calls `on_start` when they start.
 
-    Every flow ends at the latest `grace_s` seconds after its duration; then the remaining data of TCP flows
-    are drained, for at most `draining.DRAIN_LIMIT_S`. A flow that fails is a result, not an exception. Raises
-    TrafficError or TestbedError for flows that cannot be run here, ProcessError if a server does not start,
-    Interrupted if the run is stopped; no iperf3 is left running in any case.
+    Every flow ends at the latest `grace_s` seconds after its duration and what its last messages may wait in
+    queues; then the remaining data of TCP flows are drained, for at most `draining.DRAIN_LIMIT_S`. A flow
+    that fails is a result, not an exception. Raises TrafficError or TestbedError for flows that cannot be
+    run here, ProcessError if a server does not start, Interrupted if the run is stopped; no iperf3 is left
+    running in any case.
     """
     check_flows(flows)
     for flow in flows:
@@ -310,7 +315,7 @@ def _run_clients(
                 while waiting and begin + waiting[-1].start_s <= now:
                     flow = waiting.pop()
                     client = _Client(hosts, flow, begin + flow.start_s, log_folder)
-                    client.deadline = now + flow.duration_s + grace_s
+                    client.deadline = now + flow.duration_s + grace_s + _LAST_MESSAGES * flow.queueing_s
                     running[client.program.fileno()] = client
                     selector.register(client.program, selectors.EVENT_READ)
                     now = time.monotonic()
