@@ -143,7 +143,7 @@ impl Collector<'_> {
             if told_to_stop || stop_at.is_some_and(|stop_at| now >= stop_at) || self.gather()? {
                 return self.drain();
             }
-            let received = self.receive()?;
+            let received = self.receive_gathered()?;
             if received == Received::End {
                 return Ok(());
             }
@@ -229,6 +229,22 @@ impl Collector<'_> {
         match poll(&mut waited, timeout) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
             Err(errno) => Err(wait_failed(errno)),
+        }
+    }
+
+    /// Receives what has gathered by now, however many batches that are; without `--gather`, one batch.
+    fn receive_gathered(&mut self) -> Result<Received, CollectorError> {
+        let gathered_ns = unix_ns();
+        loop {
+            let received = self.receive()?;
+            match received {
+                Received::Until(last_ns)
+                    if self.args.gather > 0
+                        && last_ns <= gathered_ns
+                        && !self.writer.has_stopped()
+                        && !self.has_enough() => {}
+                _ => return Ok(received),
+            }
         }
     }
 

@@ -89,6 +89,24 @@ fn reports_gather_until_the_time_or_a_signal() {
 }
 
 #[test]
+fn all_that_has_gathered_is_taken_at_once() {
+    let folder = Folder::new();
+    let (collector, metrics) = start(&folder, &["--gather", "5000"]);
+    // More than a system call takes, and few enough for an ordinary user's receive buffer.
+    for sequence in 0..200 {
+        collector.send_report(&red(sequence));
+    }
+    let name = "weir_policer_packets_total{node_id=\"7\",policer=\"3\"}";
+    let received = || value(&get(&metrics, "/metrics"), name);
+    wait_until("some received", || received() > 0.0);
+    let first = Instant::now();
+    wait_until("all received", || received() >= 200.0);
+    // The rest did not gather for another five seconds.
+    assert!(first.elapsed() < Duration::from_millis(2_500));
+    assert_eq!(collector.stop().code, Some(0));
+}
+
+#[test]
 fn after_a_kill_what_was_stored_is_whole_and_the_next_start_says_so() {
     let folder = Folder::new();
     // Both kinds of stored rows: row groups of ten, and rows that wait for one.
