@@ -182,10 +182,9 @@ def campaign_command(
         return _show_plan(store, jobs, as_json=as_json, console=console)
     with store, contextlib.ExitStack() as stack:
         done = store.done()
-        for unplanned in store.unplanned()[:1]:
-            others = len(store.unplanned()) - 1
+        if unplanned := store.unplanned():
             notes.print(
-                f"weir: {unplanned} and {others} more runs are not in the campaign file any more; not counted"
+                f"weir: not of this grid, and not counted: {len(unplanned)} runs, first {unplanned[0]}"
             )
         if retry:
             store.delete_failures([run.key for run in campaign.runs])
