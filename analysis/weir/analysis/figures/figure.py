@@ -20,6 +20,8 @@ LONGEST_NAME = 24
 LEGEND_PX = 14
 CROWDED = 12
 """Box plots with more scenarios take the full width of the page, and height for their names."""
+MOST_NAMES = 48
+"""Names that such a plot has space for."""
 SYMBOLS = ("circle", "diamond-open", "square-open")
 DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
@@ -75,13 +77,15 @@ def short(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[:9]}…{name[10 - LONGEST_NAME :]}"
 
 
-def _categories(names: Iterable[str]) -> dict[str, Any]:
-    """An axis of names, in their order."""
+def _categories(names: Iterable[str], most: int | None = None) -> dict[str, Any]:
+    """An axis of names, in their order; of more than `most`, one in so many is shown."""
     order = list(dict.fromkeys(names))
-    shown = [short(name) for name in order]
-    if len(set(shown)) < len(order):
-        shown = order
-    return {"type": "category", "tickvals": order, "ticktext": shown}
+    named = order[:: math.ceil(len(order) / most)] if most and order else order
+    shown = [short(name) for name in named]
+    if len(set(shown)) < len(named):
+        shown = named
+    axis = {"type": "category", "tickvals": named, "ticktext": shown}
+    return axis if named == order else axis | {"categoryorder": "array", "categoryarray": order}
 
 
 def box_figure(
@@ -107,7 +111,7 @@ def box_figure(
                 drawn.append((scenario, found, known))
         if drawn:
             traces.append(_boxes(series, drawn, colour(number)))
-    axis = _categories(scenario for its in values.values() for scenario in its)
+    axis = _categories((scenario for its in values.values() for scenario in its), MOST_NAMES)
     wide = len(axis["tickvals"]) > CROWDED
     return Figure(
         name,

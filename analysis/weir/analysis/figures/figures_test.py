@@ -221,6 +221,15 @@ def test_long_names_are_cut_in_the_middle_unless_they_would_be_the_same() -> Non
     assert axis["ticktext"] == same
 
 
+def test_of_many_scenarios_as_many_are_named_as_there_is_space_for() -> None:
+    names = [f"cell {number}" for number in range(287)]
+    found = box_figure("x", "X", "", {"": {name: [1.0] for name in names}}, unit="")
+    axis = found.layout["xaxis"]
+    assert axis["tickvals"] == axis["ticktext"] == names[::6]
+    assert axis["categoryarray"] == found.traces[0]["x"] == names
+    assert found.wide
+
+
 def test_a_heat_map_writes_its_values_and_leaves_holes() -> None:
     grid = heat_map([(1.0, "a", 2.0), (2.0, "b", None), (1.0, "b", 30712.3)])
     [trace] = heat_figure("h", "H", "", grid, x="x", y="y", value="v").traces
