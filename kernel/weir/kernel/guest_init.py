@@ -44,7 +44,7 @@ def main() -> None:
     # A guest that lacks memory ends at once and says so, instead of losing one of its processes.
     Path("/proc/sys/vm/panic_on_oom").write_text("1")
     _let_tcp_have_the_memory()
-    # What waits here takes no virtual time; by default the kernel drops a frame when a thousand do.
+    # Waiting takes no virtual time, so no frame is dropped for it; by default a thousand may wait.
     Path("/proc/sys/net/core/netdev_max_backlog").write_text("100000")
     _prepare(job["folder"])
     lines = _terminal(_LINES)
