@@ -38,7 +38,7 @@ DRAIN_LIMIT_S = 15.0
 _SEARCH_INTERVAL_S = 0.05
 _BLOCK_BYTES = 1 << 20
 _FIRST_BYTES = 1_000_000
-"""Bytes of a flow before its data gather: iperf3's server waits for a cookie of 37, and the window is small."""
+"""Bytes before a flow gathers: iperf3's server waits for a cookie of 37, and the window is small at first."""
 _GATHERED_BYTES = 32 * 1024
 """Bytes for which a server wakes after that."""
 # struct tcp_info (linux/tcp.h): 8 bytes of flags, 24 words of 32 bits, three of 64, tcpi_bytes_received.
