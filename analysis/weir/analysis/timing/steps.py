@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weir.analysis.tables import Floats
+from weir.analysis.tables import Floats, Ints
 from weir.analysis.timing.bounds import noise, unrest
 
 LEAST_STEP_NS = 50_000.0
@@ -127,7 +127,10 @@ def divide(parts: Parts) -> list[Stretch]:
         Stretch(int(known[first]), int(known[last]), _level(parts, int(known[first]), int(known[last])))
         for first, last in ends
     ]
-    return _without_excursions(_without_queues(_without_short(stretches, parts), parts), parts)
+    found = _without_excursions(_without_queues(_without_short(stretches, parts), parts), parts)
+    for i in range(1, len(found)):
+        found[i - 1 : i + 1] = _with_nearest(found[i - 1], found[i], parts)
+    return found
 
 
 def _partition(above: Floats, below: Floats, penalty: float, parts: Parts) -> list[tuple[int, int]]:
@@ -295,6 +298,26 @@ def _without_excursions(stretches: list[Stretch], parts: Parts) -> list[Stretch]
                 continue
             break
     return found
+
+
+def _with_nearest(one: Stretch, other: Stretch, parts: Parts) -> tuple[Stretch, Stretch]:
+    """Two neighbours, the parts between them each in the one whose level its packets are nearer to.
+
+    `_costs` judges by the better direction, so parts without its packets cost nothing on the wrong side.
+    """
+    inside = np.r_[one.first : one.last + 1, other.first : other.last + 1]
+    inside = inside[np.isfinite(parts.above[inside]) | np.isfinite(parts.below[inside])]
+    to_one, to_other = (_distances(parts, inside, stretch.level) for stretch in (one, other))
+    # Each keeps a part, so there are one to n − 1 of them before the step.
+    costs = np.cumsum(to_one)[:-1] + np.cumsum(to_other[::-1])[::-1][1:]
+    before = int(np.argmin(costs))
+    return replace(one, last=int(inside[before])), replace(other, first=int(inside[before + 1]))
+
+
+def _distances(parts: Parts, which: Ints, level: float) -> Floats:
+    """How far each part's packets are from a level, or by how much they contradict it, ns."""
+    above, below = parts.above[which] - parts.half - level, parts.below[which] - parts.half + level
+    return np.asarray(np.abs(np.minimum(above, below)), dtype=np.float64)
 
 
 def _joined(one: Stretch, other: Stretch) -> Stretch:

@@ -96,6 +96,19 @@ def test_a_step_is_found_with_its_time_and_size(size: float) -> None:
     assert np.abs(truth.errors(track)).max() < 30 * US
 
 
+def test_two_steps_are_told_apart_although_one_direction_rests_in_between() -> None:
+    # The sizes and times of a run whose TCP flow stalled at the first step.
+    truth = Truth(steps=((2.8 * S, -2 * MS), (3.8 * S, -4 * MS)), seconds=8.0, noise=20 * US)
+    above, below = truth.sides()
+    above = above.select((above.x < 2.8 * S) | (above.x > 3.3 * S))
+    track = fit_track(above, below)
+    assert [round(size / MS) for _, size in track.steps] == [-2, -4]
+    assert track.error is not None
+    x = np.linspace(0, 8 * S, 801)
+    x = x[(np.abs(x - 2.8 * S) > 100 * MS) & (np.abs(x - 3.8 * S) > 100 * MS)]
+    assert np.abs(track.at(x) - truth.at(x)).max() <= track.error
+
+
 def test_a_queue_that_fills_and_drains_is_no_step() -> None:
     truth = Truth(ppm=20.0, queue=80 * MS)
     track = truth.fit()
