@@ -114,8 +114,9 @@ class SandboxStage:
                 if count
             ),
             *(
-                f"for want of memory, TCP of {name} threw away what had been acknowledged, {count} times; "
-                "valid: more memory (in virtual time --memory), or slower or shorter flows"
+                f"TCP of {name} had no space left and threw away what it had acknowledged, {count} times; "
+                "valid: a lower rate or RTT, a larger net.ipv4.tcp_rmem (sysctl of the host), more memory "
+                "(in virtual time --memory)"
                 for name, count in thrown_away.items()
                 if count
             ),

@@ -240,6 +240,7 @@ class Testbed:
 
         A veth end counts a frame as dropped on transmission if the other side's input queue
         (net.core.netdev_max_backlog) was full, and on reception if the other end could not receive it.
+        The kernel counts a frame for which that queue is full at both, so the larger of the two is taken.
         """
         switch_side = link_statistics(run_tool("ip", "-s", "-json", "link", "show"))
         drops = {}
@@ -247,7 +248,7 @@ class Testbed:
             rx_dropped, tx_dropped = link_statistics(self._links_in(host))[host.interface]
             switch_rx_dropped, switch_tx_dropped = switch_side[host.switch_interface]
             drops[host.name] = LinkDrops(
-                to_switch=tx_dropped + switch_rx_dropped, from_switch=switch_tx_dropped + rx_dropped
+                to_switch=max(tx_dropped, switch_rx_dropped), from_switch=max(switch_tx_dropped, rx_dropped)
             )
         return drops
 
