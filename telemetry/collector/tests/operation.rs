@@ -99,10 +99,9 @@ fn all_that_has_gathered_is_taken_at_once() {
     let name = "weir_policer_packets_total{node_id=\"7\",policer=\"3\"}";
     let received = || value(&get(&metrics, "/metrics"), name);
     wait_until("some received", || received() > 0.0);
-    let first = Instant::now();
-    wait_until("all received", || received() >= 200.0);
-    // The rest did not gather for another five seconds.
-    assert!(first.elapsed() < Duration::from_millis(2_500));
+    // The rest does not gather for another five seconds. Requests are counted in place of time, because a machine that
+    // is busy answers them later too.
+    assert!((0..100).any(|_| received() >= 200.0));
     assert_eq!(collector.stop().code, Some(0));
 }
 
