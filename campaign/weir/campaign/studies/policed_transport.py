@@ -21,7 +21,10 @@ PUBLISHED = numbers_of("policed_transport")
 RATE = "10 Mbit/s"
 """The rate of the parts without an axis of rates."""
 ENOUGH_PERCENT = 90.0
-PARTS = ("alone", "other limits", "receive queues", "two flows", "two flows through receive queues")
+PARTS = (
+    *("alone", "other limits", "receive queues", "two flows", "two flows through receive queues"),
+    *("Prague", "two flows of Prague"),
+)
 BUCKET, QUEUE = "bucket", "bucket with a queue"
 Runs = Sequence[Outcome]
 Measure = Callable[[Outcome], float | None]
@@ -30,13 +33,14 @@ Measure = Callable[[Outcome], float | None]
 def sections(outcomes: Runs) -> tuple[Section, ...]:
     """The study's part of the page, from valid runs only."""
     valid = [outcome for outcome in valid_of(outcomes) if utilization_percent(outcome) is not None]
-    alone, others, queues, pairs, queued = (valid_of(valid, part) for part in PARTS)
+    alone, others, queues, pairs, queued, prague, its_pairs = (valid_of(valid, part) for part in PARTS)
     return (
         comparison_section(PUBLISHED, _comparisons(alone, others), len(valid)),
         _alone(alone),
         _limits(alone, others),
         _receive_queues(queues),
-        _pairs([*pairs, *queued]),
+        _pairs([*pairs, *queued, *its_pairs]),
+        *([_prague(prague)] if prague else []),
     )
 
 
@@ -215,6 +219,18 @@ def _receive_queues(runs: Runs) -> Section:
     ]
     every = _every("receive-queues-runs", runs)
     return Section("receive-queues", "Queues in place of policers", text, (*items, every))
+
+
+def _prague(runs: Runs) -> Section:
+    text = (
+        f"TCP Prague, the congestion control of L4S (RFC 9330), at {RATE} behind limits of both kinds. It "
+        "sends ECT(1), and Accurate ECN (RFC 9768) tells it how many packets were marked."
+    )
+    items = [
+        _boxes("prague-utilization", "Utilization by kind of limit", runs, utilization_percent, log=True),
+        _boxes("prague-delay", "Delay by kind of limit", runs, queueing_delay_ms, unit="ms"),
+    ]
+    return Section("prague", "Prague", text, (*items, _every("prague-runs", runs)))
 
 
 def _boxes(

@@ -53,7 +53,7 @@ def shape(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def campaign_of(name: str) -> Campaign:
     return load_campaign(EXPERIMENTS / f"{name}.yaml", quick=True).offered_by(
-        ["bbr", "cubic", "reno", "vegas"]
+        ["bbr", "cubic", "reno", "vegas", "prague"]
     )
 
 
@@ -327,7 +327,7 @@ def test_policed_transport_names_the_least_burst_that_suffices_and_who_starves_w
     def goodput(run: PlannedRun, flow: FlowConfig) -> float:
         if run.cell["part"].startswith("two flows"):
             return 3.0 if flow.name == "one" else 1.0
-        if run.cell["part"] == "receive queues":
+        if run.cell["part"] in ("receive queues", "Prague"):
             return 9.5
         # CUBIC needs 50 ms, BBR never has enough.
         enough = flow.congestion_control == "cubic" and run.cell["burst"] != "10 ms"
@@ -340,8 +340,9 @@ def test_policed_transport_names_the_least_burst_that_suffices_and_who_starves_w
     used = {row[:2]: row[2] for row in item(found, "utilization-40-ms").rows}
     assert used["cubic", 50.0] == pytest.approx(95 * 1514 / 1448)
     assert set(column(item(found, "receive-queues-runs"), "limit")) == {"CoDel", "FQ-CoDel with marks"}
+    assert set(column(item(found, "prague-runs"), "limit")) == {"DualPI2"}
     pairs = item(found, "pairs-runs")
-    assert {"bucket", "CoDel"} < set(column(pairs, "limit"))
+    assert {"bucket", "CoDel", "DualPI2"} < set(column(pairs, "limit"))
     assert set(column(pairs, "share of the first, %")) == {75.0}
     # Jain's index of rates 3 and 1: (3 + 1)² ÷ (2 × (9 + 1)).
     assert set(column(pairs, "Jain's index")) == {0.8}
