@@ -115,6 +115,21 @@ def test_a_study_has_the_figures_of_the_published_studies(made_up: Study) -> Non
     assert len({item.name for item in made_up.tables}) == len(made_up.tables)
 
 
+def test_distributions_of_many_scenarios_are_drawn_by_congestion_control_alone() -> None:
+    def series(scenarios: int) -> set[str]:
+        found = [
+            flow
+            for number in range(scenarios)
+            for cc in ("bbr", "cubic")
+            for flow in flows(f"scenario {number}", cc, 1e7, 40.0, 20.0, number)
+        ]
+        drawn = figure(study(Records(tuple(found), (), ()), "Many"), "queueing-delay")
+        return {trace["name"] for trace in drawn.traces}
+
+    assert len(series(24)) == 48
+    assert series(25) == {"bbr", "cubic"}
+
+
 def test_the_gain_is_of_medians_under_one_condition(made_up: Study) -> None:
     [trace] = figure(made_up, "gp-gain").traces
     assert (trace["x"], trace["y"]) == (["40", "80"], ["20", "50"])

@@ -30,6 +30,8 @@ from weir.analysis.statistics import (
 )
 from weir.analysis.tables import Floats
 
+MOST_LINES = 48
+"""More in one figure are not told apart."""
 MIN_TREE_SAMPLES = 8
 Condition = tuple[float, float, float, float]
 FACTORS = ("bottleneck, Mbit/s", "RTT, ms", "burst or queue, kB", "random loss, %")
@@ -189,7 +191,10 @@ def _boxed(name: str, title: str, values: Values, unit: str) -> tuple[Figure, ..
 
 def _queueing(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
     samples = _percentiles(flows, lambda flow: flow.delays_s * 1e3)
-    caption = "Percentiles of each flow's RTT above its smallest one, all flows of a scenario together."
+    caption = (
+        "Percentiles of each flow's RTT above its smallest one, all flows of a scenario together, or of all "
+        f"scenarios where that would be more than {MOST_LINES} lines."
+    )
     return (ecdf_figure("queueing-delay", "Queueing delay", caption, samples, unit="ms"),) if samples else ()
 
 
@@ -205,14 +210,21 @@ def _delivery(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
 
 
 def _percentiles(flows: Sequence[FlowRecord], of: Callable[[FlowRecord], Floats]) -> dict[str, list[float]]:
-    """Percentiles by scenario and congestion control; equally many per flow, so that all weigh the same."""
-    samples: dict[str, list[float]] = {}
+    """Percentiles by scenario and congestion control; equally many per flow, so that all weigh the same.
+
+    By congestion control alone where lines of all scenarios would be too many to be told apart.
+    """
+    samples: dict[tuple[str, str], list[float]] = {}
     for flow in flows:
-        key = flow.scenario if flow.cc == "unknown" else f"{flow.scenario}, {flow.cc}"
         its = of(flow)
         if len(its):
-            samples.setdefault(key, []).extend(np.quantile(its, np.linspace(0, 1, 101)).tolist())
-    return samples
+            percentiles = np.quantile(its, np.linspace(0, 1, 101)).tolist()
+            samples.setdefault((flow.scenario, flow.cc), []).extend(percentiles)
+    found: dict[str, list[float]] = {}
+    for (scenario, cc), percentiles in samples.items():
+        name = scenario if cc == "unknown" else f"{scenario}, {cc}"
+        found.setdefault(name if len(samples) <= MOST_LINES else cc, []).extend(percentiles)
+    return found
 
 
 def _correlation(records: Records) -> tuple[Figure, ...]:
