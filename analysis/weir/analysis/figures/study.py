@@ -32,6 +32,7 @@ from weir.analysis.tables import Floats
 
 MOST_LINES = 48
 """More in one figure are not told apart."""
+LINES = f"Where scenarios would be more than {MOST_LINES} lines, a line is of all scenarios."
 MIN_TREE_SAMPLES = 8
 Condition = tuple[float, float, float, float]
 FACTORS = ("bottleneck, Mbit/s", "RTT, ms", "burst or queue, kB", "random loss, %")
@@ -191,10 +192,7 @@ def _boxed(name: str, title: str, values: Values, unit: str) -> tuple[Figure, ..
 
 def _queueing(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
     samples = _percentiles(flows, lambda flow: flow.delays_s * 1e3)
-    caption = (
-        "Percentiles of each flow's RTT above its smallest one, all flows of a scenario together, or of all "
-        f"scenarios where that would be more than {MOST_LINES} lines."
-    )
+    caption = f"Percentiles of each flow's RTT above its smallest one, all flows of a line together. {LINES}"
     return (ecdf_figure("queueing-delay", "Queueing delay", caption, samples, unit="ms"),) if samples else ()
 
 
@@ -202,7 +200,7 @@ def _delivery(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
     samples = _percentiles(flows, lambda flow: flow.delivery_rates_bps / 1e6)
     caption = (
         "Percentiles of each flow's samples, one per ACK: payload delivered ÷ the longer of the times of "
-        "sending and of acknowledging. Where the application had nothing to send, its rate."
+        f"sending and of acknowledging. Where the application had nothing to send, its rate. {LINES}"
     )
     return (
         (ecdf_figure("delivery-rate", "Delivery rate", caption, samples, unit="Mbit/s"),) if samples else ()
