@@ -70,6 +70,8 @@ class PartConfig(_Model):
     """Further axes."""
     variables: dict[VariableName, Any] = {}
     """Further variables, or other values."""
+    repeats: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = None
+    """Runs of each of its cells; by default the file's number."""
     quick: QuickPartConfig = QuickPartConfig()
     """What `--quick` changes of it."""
 

@@ -124,7 +124,6 @@ class Campaign:
     description: str
     text: str
     axes: Mapping[str, tuple[str, ...]]
-    repeats: int
     attempts: int
     keep: str
     study: str | None
@@ -220,7 +219,6 @@ def parse_campaign(
         description=first.description,
         text=text,
         axes={name: tuple(labels) for name, labels in axes.items()},
-        repeats=grids[0].repeats,
         attempts=config.attempts,
         keep=config.keep,
         study=config.study,
@@ -265,7 +263,7 @@ _VALID: Mapping[str | int, str] = {
     "limits": "scheduling_p99, switch_p99, each such as '2 ms'",
     "keep": "all, results",
     "lacking": "refuse, leave_out",
-    "parts": "grids by label, each with matrix, variables, quick",
+    "parts": "grids by label, each with matrix, variables, repeats, quick",
     "study": ", ".join(STUDIES),
 }
 
@@ -293,9 +291,10 @@ class _Grid:
 def _grids(config: CampaignConfig, quick: bool, source: Source) -> list[_Grid]:
     """The file's matrix, or one for each of its parts."""
     matrix, variables, repeats = dict(config.matrix), dict(config.variables), config.repeats
+    of_quick = config.quick.repeats if quick and config.quick is not None else None
+    repeats = of_quick or repeats
     if quick and config.quick is not None:
         matrix, variables = _quick(matrix, variables, config.quick, ("quick",), source)
-        repeats = config.quick.repeats or repeats
     if not config.parts:
         return [_grid(matrix, variables, repeats, ())]
     grids = []
@@ -308,7 +307,12 @@ def _grids(config: CampaignConfig, quick: bool, source: Source) -> list[_Grid]:
             at = ("parts", label, "quick")
             part_matrix, part_variables = _quick(part_matrix, part_variables, part.quick, at, source)
         grids.append(
-            _grid({PART: [label], **matrix, **part_matrix}, part_variables, repeats, ("parts", label))
+            _grid(
+                {PART: [label], **matrix, **part_matrix},
+                part_variables,
+                of_quick or part.repeats or repeats,
+                ("parts", label),
+            )
         )
     return grids
 

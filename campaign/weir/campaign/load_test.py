@@ -211,6 +211,18 @@ def test_parts_are_separate_grids_that_each_include_the_common_matrix() -> None:
     assert [len(its) for its in campaign.cells()] == [2] * 6
 
 
+def test_a_part_has_its_own_number_of_repeats_unless_an_option_chooses_one_for_all() -> None:
+    text = PARTS.replace("  rates:\n", "  rates:\n    repeats: 3\n")
+    for campaign, repeats in (
+        (parse_campaign(text), [2] * 2 + [3] * 4),
+        (parse_campaign(text, quick=True), [1] * 4),
+        (parse_campaign(text, overrides=Overrides(repeats=5)), [5] * 6),
+    ):
+        assert [len(its) for its in campaign.cells()] == repeats
+    found = lines(text.replace("repeats: 3", "repeats: 0"))
+    assert "parts.rates.repeats: Input should be greater than or equal to 1" in found[0]
+
+
 def test_each_part_has_a_separate_quick_grid() -> None:
     quick = parse_campaign(PARTS, quick=True)
     assert [(run.cell.get("rate"), run.traffic_s) for run in quick.runs] == [

@@ -87,12 +87,14 @@ def test_when_to_use_bbr_has_the_bandwidth_rtt_buffer_and_loss_of_each_part() ->
     for (run, *_), part in ((its, its[0].cell["part"]) for its in campaign.cells()):
         cells[part] = cells.get(part, 0) + 1
         client = run.experiment.hosts["client"]
+        alone = {
+            "rtt": run.cell.get("rtt", ""),
+            "bandwidth": run.cell.get("bandwidth", ""),
+            "loss": "0 %",
+        }
         wanted = {
-            "alone": {
-                "rtt": run.cell.get("rtt", ""),
-                "bandwidth": run.cell.get("bandwidth", ""),
-                "loss": "0 %",
-            },
+            "alone": alone,
+            "alone again": alone,
             "share": {"rtt": "20 ms", "bandwidth": "1 Gbit/s", "loss": "0 %"},
             "cliff": {"rtt": "25 ms", "bandwidth": "100 Mbit/s", "loss": run.cell.get("loss", "")},
         }[part]
@@ -101,7 +103,7 @@ def test_when_to_use_bbr_has_the_bandwidth_rtt_buffer_and_loss_of_each_part() ->
         assert (client.rate, client.loss) == (parse_rate(wanted["bandwidth"]), parse_share(wanted["loss"]))
         assert queue_bytes(run.experiment, "client") == parse_size(buffer)
         assert len(run.experiment.flows) == (2 if part == "share" else 1)
-    assert cells == {"alone": 2 * 8 * 8 * 2, "share": 9, "cliff": 2 * 11}
+    assert cells == {"alone": 2 * 8 * 8 * 2, "alone again": 2 * 2 * 2, "share": 9, "cliff": 2 * 11}
 
 
 def test_wehey_bbr_queue_is_the_wehey_grid_with_shaped_host_links_instead_of_policers() -> None:

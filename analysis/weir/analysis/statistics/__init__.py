@@ -12,7 +12,7 @@ from weir.analysis.statistics.flows import (
     retransmission_ratio,
 )
 from weir.analysis.statistics.grids import HeatMap, heat_map
-from weir.analysis.statistics.medians import Interval, median_interval
+from weir.analysis.statistics.medians import Interval, grouped_median, median_interval
 from weir.analysis.statistics.proportions import Share, share
 from weir.analysis.statistics.trees import DecisionTree, TreeNode, decision_tree
 
@@ -32,6 +32,7 @@ __all__ = [
     "decision_tree",
     "ecdf",
     "gp_gain_percent",
+    "grouped_median",
     "heat_map",
     "jain_index",
     "kolmogorov_smirnov",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,10 @@ class Interval:
     low: float
     high: float
     coverage: float
+
+    def holding(self, value: float) -> Interval:
+        """Widened to `value` where it does not hold it."""
+        return Interval(min(self.low, value), max(self.high, value), self.coverage)
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
@@ -39,3 +44,18 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 def _coverage(k: int, n: int) -> float:
     return float(1 - 2 * stats.binom.cdf(k - 1, n, 0.5))
+
+
+def grouped_median(groups: Sequence[Sequence[float]]) -> tuple[float | None, Interval | None]:
+    """The median of all values, and the interval of the groups' medians.
+
+    Values of a group need not be independent. The interval is widened to the median of all values where it
+    does not hold that. Empty groups count for nothing; the median is None without a value, the interval with
+    fewer than two groups.
+    """
+    known = [group for group in groups if group]
+    if not known:
+        return None, None
+    median = statistics.median(value for group in known for value in group)
+    interval = median_interval([statistics.median(group) for group in known])
+    return median, None if interval is None else interval.holding(median)

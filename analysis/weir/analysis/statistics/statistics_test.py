@@ -20,6 +20,7 @@ from weir.analysis.statistics import (
     decision_tree,
     ecdf,
     gp_gain_percent,
+    grouped_median,
     heat_map,
     jain_index,
     kolmogorov_smirnov,
@@ -240,3 +241,11 @@ def test_the_interval_covers_the_median_as_often_as_it_says() -> None:
     assert intervals[0] is not None
     # The standard error of the share is 0.003.
     assert np.mean(inside) == pytest.approx(intervals[0].coverage, abs=0.012)
+
+
+def test_the_median_of_groups_has_the_interval_of_their_medians() -> None:
+    # Medians 1, 2 and 9; of all values 3.
+    assert grouped_median([[1.0], [], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]]) == (3.0, Interval(1.0, 9.0, 0.75))
+    assert grouped_median([[1.0], [9.0, 9.0, 9.0]]) == (9.0, Interval(1.0, 9.0, 0.5))
+    assert grouped_median([[1.0, 3.0]]) == (2.0, None)
+    assert grouped_median([[], []]) == (None, None)

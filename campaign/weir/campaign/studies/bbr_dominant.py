@@ -7,12 +7,13 @@ A. Mishra, W. H. Tiu, B. Leong, "Are we heading towards a BBR-dominant internet?
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scipy import stats
 
 from weir.analysis.figures import Figure, Section, line_figure
 from weir.campaign.outcome import Outcome
+from weir.campaign.studies.measured import measured
 from weir.campaign.studies.runs import (
     label,
     mean_goodput_mbps,
@@ -24,6 +25,7 @@ from weir.campaign.studies.statements import Comparison, compare, comparison_sec
 
 PUBLISHED = numbers_of("bbr_dominant")
 FLOWS: int = PUBLISHED["flows"]
+Runs = Sequence[Outcome]
 Curve = Mapping[int, float]
 """Number of low-latency flows → value."""
 
@@ -63,30 +65,56 @@ def _by_n(outcomes: Sequence[Outcome], low_latency: str) -> dict[int, list[Outco
     return dict(sorted(found.items()))
 
 
-def _comparisons(valid: Sequence[Outcome]) -> list[Comparison]:
-    bbr, cubic = throughput(valid, "bbr", "bbr"), throughput(valid, "bbr", "cubic")
-    vegas = [value for n, value in throughput(valid, "vegas", "vegas").items() if n < FLOWS]
-    delays = delay(valid, "bbr")
-    mixed = [value for n, value in delays.items() if n < FLOWS]
-    alone = delays.get(FLOWS)
-    every = mean_or_none(
-        flow["goodput_bps"] / 1e6 for o in valid for flow in o.measured if flow["goodput_bps"] is not None
-    )
-    values: dict[str, float | None] = {
-        "fair_share": every,
-        "bbr_falls": float(stats.spearmanr(list(bbr), list(bbr.values())).statistic)
-        if len(bbr) > 2
-        else None,
-        "cubic_ahead": first_ahead(bbr, cubic),
-        "delay_bound": max(delays.values(), default=None),
-        "papers_delay": max(delays.values(), default=None),
-        "delay_unaffected": 100 * (max(mixed) - min(mixed)) / (sum(mixed) / len(mixed))
-        if len(mixed) > 1
-        else None,
-        "delay_drops": None if alone is None or not mixed else alone - min(mixed),
-        "vegas_starves": mean_or_none(vegas),
+def _comparisons(valid: Runs) -> list[Comparison]:
+    with_bbr = [outcome for outcome in valid if label(outcome, "low_latency") == "bbr"]
+    with_vegas = [outcome for outcome in valid if label(outcome, "low_latency") == "vegas"]
+    measures: dict[str, tuple[Callable[[Runs], float | None], Runs]] = {
+        "fair_share": (_mean_of_flows, valid),
+        "bbr_falls": (_falls, with_bbr),
+        "cubic_ahead": (
+            lambda runs: first_ahead(throughput(runs, "bbr", "bbr"), throughput(runs, "bbr", "cubic")),
+            with_bbr,
+        ),
+        "delay_bound": (_largest_delay, with_bbr),
+        "papers_delay": (_largest_delay, with_bbr),
+        "delay_unaffected": (_range_percent, with_bbr),
+        "delay_drops": (_drop, with_bbr),
+        "vegas_starves": (
+            lambda runs: mean_or_none(throughput(runs, "vegas", "vegas").values()),
+            [outcome for outcome in with_vegas if int(label(outcome, "n")) < FLOWS],
+        ),
     }
-    return [compare(PUBLISHED, name, value) for name, value in values.items()]
+    return [compare(PUBLISHED, name, measured(of, runs)) for name, (of, runs) in measures.items()]
+
+
+def _mean_of_flows(runs: Runs) -> float | None:
+    return mean_or_none(
+        flow["goodput_bps"] / 1e6 for o in runs for flow in o.measured if flow["goodput_bps"] is not None
+    )
+
+
+def _falls(runs: Runs) -> float | None:
+    bbr = throughput(runs, "bbr", "bbr")
+    return float(stats.spearmanr(list(bbr), list(bbr.values())).statistic) if len(bbr) > 2 else None
+
+
+def _largest_delay(runs: Runs) -> float | None:
+    return max(delay(runs, "bbr").values(), default=None)
+
+
+def _mixed(runs: Runs) -> list[float]:
+    """Mean queueing delays of n below ten."""
+    return [value for n, value in delay(runs, "bbr").items() if n < FLOWS]
+
+
+def _range_percent(runs: Runs) -> float | None:
+    mixed = _mixed(runs)
+    return 100 * (max(mixed) - min(mixed)) / (sum(mixed) / len(mixed)) if len(mixed) > 1 else None
+
+
+def _drop(runs: Runs) -> float | None:
+    alone, mixed = delay(runs, "bbr").get(FLOWS), _mixed(runs)
+    return None if alone is None or not mixed else alone - min(mixed)
 
 
 def first_ahead(bbr: Curve, cubic: Curve) -> float | None:

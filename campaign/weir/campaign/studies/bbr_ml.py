@@ -9,7 +9,7 @@ campaign's part `gains` has fixed gains, of which 200 % is unchanged BBR; in `tu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.parquet as pq
@@ -21,6 +21,7 @@ from weir.analysis.statistics import HeatMap, Share, share
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.beside import shown
 from weir.campaign.studies.buffers import buffer_bdp, buffer_figure, by_buffer, jain, jains, level, shares
+from weir.campaign.studies.measured import counted, measured
 from weir.campaign.studies.runs import (
     goodputs_mbps,
     label,
@@ -94,36 +95,69 @@ def decisions_of(runs: Runs) -> dict[float, Decisions]:
 
 def _comparisons(gains: Mapping[str, Runs], paper: Mapping[str, Runs]) -> list[Comparison]:
     unchanged, tuned = (paper.get(name, []) for name in (UNCHANGED, TUNED))
-    before, after = jains(unchanged), jains(tuned)
-    better = {at: after[at] - before[at] for at in before.keys() & after.keys()}
-    gaps = {at: _gap(unchanged, at) - _gap(tuned, at) for at in better}
-    right = {at: 100 * (one.right.rate or 0.0) for at, one in decisions_of(tuned).items()}
-    fairest = {at: float(gain) for at, gain in fairest_gains(gains).items()}
+    both = [*unchanged, *tuned]
+    fixed = [outcome for runs in gains.values() for outcome in runs]
+    several = len(gains) > 1
     values = {
-        "accuracy": _validated_percent(tuned),
-        "accuracy_table": mean_or_none(right.values()),
-        "deep_classes": mean_or_none(rate for at, rate in right.items() if at >= DEEP_BDP),
-        "gain": max(better.values(), default=None),
-        "gain_shallow": max(better, key=lambda at: better[at]) if len(better) > 1 else None,
-        "gap_shallow": mean_or_none(gap for at, gap in gaps.items() if at <= SHALLOW_BDP),
-        "gap_deep": mean_or_none(gap for at, gap in gaps.items() if at >= DEEP_BDP),
-        "shallow_gain_lower": fairest[min(fairest)] if fairest and len(gains) > 1 else None,
-        "deep_gain_higher": fairest[max(fairest)] if fairest and len(gains) > 1 else None,
+        "accuracy": counted(_validated(tuned)),
+        "accuracy_table": measured(_right_percent, tuned),
+        "deep_classes": measured(
+            _right_percent, [outcome for outcome in tuned if buffer_bdp(outcome) >= DEEP_BDP]
+        ),
+        "gain": measured(lambda runs: max(_better(runs).values(), default=None), both),
+        "gain_shallow": measured(_most_improved, both),
+        "gap_shallow": measured(lambda runs: _gap_reduction(runs, lambda at: at <= SHALLOW_BDP), both),
+        "gap_deep": measured(lambda runs: _gap_reduction(runs, lambda at: at >= DEEP_BDP), both),
+        "shallow_gain_lower": measured(lambda runs: _fairest(runs, min), fixed) if several else None,
+        "deep_gain_higher": measured(lambda runs: _fairest(runs, max), fixed) if several else None,
     }
     return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
-def _validated_percent(tuned: Runs) -> float | None:
-    """Mean over the classes of the accuracy in validation, by the classifier that the runs have used."""
+def _validated(tuned: Runs) -> Share:
+    """The windows named right in validation, by the classifier that the runs have used."""
     files = [path for outcome in tuned for path in RunDirectory(outcome.path).classifiers.glob("*")]
-    if not files:
-        return None
-    counts = read_classifier(files[0]).training.validated.values()
-    return mean_or_none(100 * right / of for right, of in counts if of)
+    counts = read_classifier(files[0]).training.validated.values() if files else ()
+    return share(sum(right for right, _ in counts), sum(of for _, of in counts))
 
 
-def _gap(runs: Runs, buffer: float) -> float:
-    return abs(shares(runs, "bbr")[buffer] - shares(runs, "cubic")[buffer])
+def _right_percent(tuned: Runs) -> float | None:
+    """Right decisions, mean over the buffers."""
+    return mean_or_none(100 * (one.right.rate or 0.0) for one in decisions_of(tuned).values())
+
+
+def _split(runs: Runs) -> tuple[list[Outcome], list[Outcome]]:
+    """The runs of unchanged BBR, and those of a tuner."""
+    tuned = valid_of(runs, "tuned")
+    return [outcome for outcome in runs if outcome not in tuned], tuned
+
+
+def _better(runs: Runs) -> dict[float, float]:
+    """Buffer in BDP → improvement of Jain's index by the tuner."""
+    before, after = map(jains, _split(runs))
+    return {at: after[at] - before[at] for at in before.keys() & after.keys()}
+
+
+def _most_improved(runs: Runs) -> float | None:
+    better = _better(runs)
+    return max(better, key=lambda at: better[at]) if len(better) > 1 else None
+
+
+def _gap_reduction(runs: Runs, of: Callable[[float], bool]) -> float | None:
+    """Reduction of the difference of the two shares by the tuner, mean over buffers."""
+    before, after = map(_gaps, _split(runs))
+    return mean_or_none(before[at] - after[at] for at in before.keys() & after.keys() if of(at))
+
+
+def _gaps(runs: Runs) -> dict[float, float]:
+    bbr, cubic = (shares(runs, cc) for cc in ("bbr", "cubic"))
+    return {at: abs(bbr[at] - cubic[at]) for at in bbr}
+
+
+def _fairest(runs: Runs, end: Callable[[Iterable[float]], float]) -> float | None:
+    """The fairest gain in the smallest or the largest buffer."""
+    fairest = fairest_gains(_by_axis(runs, "gains", "gain"))
+    return float(fairest[end(fairest)]) if fairest else None
 
 
 def fairest_gains(gains: Mapping[str, Runs]) -> dict[float, str]:

@@ -10,8 +10,16 @@ from collections.abc import Mapping, Sequence
 
 from weir.analysis.figures import Figure, Section, Table, dot_figure
 from weir.analysis.figures.figure import Cell
+from weir.analysis.statistics import Share, share
 from weir.campaign.outcome import Outcome
-from weir.campaign.studies.runs import Duel, duel_tree, duels, rounded, valid_of
+from weir.campaign.studies.measured import (
+    INTERVAL,
+    INTERVAL_CAPTION,
+    counted,
+    interval_cells,
+    measured,
+)
+from weir.campaign.studies.runs import Duel, duel_tree, duels, label, rounded, valid_of, won
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.controlplane.units import parse_share, parse_size, parse_time
 
@@ -41,7 +49,7 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
             "Who wins",
         ),
     )
-    published = comparison_section(PUBLISHED, _comparisons(found), len(valid))
+    published = comparison_section(PUBLISHED, _comparisons(valid, found), len(valid))
     return published, drawn, tree
 
 
@@ -56,25 +64,32 @@ def conditions(duel: Duel) -> Mapping[str, float]:
     }
 
 
-def _comparisons(found: Mapping[str, Duel]) -> list[Comparison]:
+def _comparisons(valid: Sequence[Outcome], found: Mapping[str, Duel]) -> list[Comparison]:
     rows = [found[one["row"]] for one in PUBLISHED["rows"] if one["row"] in found]
-    for_bbr, for_cubic = found.get(PUBLISHED["bbr_case"]), found.get(PUBLISHED["cubic_case"])
     values = {
-        "winners": _won_percent(rows),
-        "bitrates": _near_percent(found),
-        "bbr_case": None if for_bbr is None else for_bbr.bbr_mbps / for_bbr.cubic_mbps,
-        "cubic_case": None if for_cubic is None else for_cubic.cubic_mbps / for_cubic.bbr_mbps,
-        "loss": _won_percent(list(found.values())),
+        "winners": counted(won(rows, "BBR")),
+        "bitrates": counted(_near(found)),
+        "bbr_case": measured(_bbr_to_cubic, _of_row(valid, PUBLISHED["bbr_case"])),
+        "cubic_case": measured(
+            lambda runs: None if (ratio := _bbr_to_cubic(runs)) is None else 1 / ratio,
+            _of_row(valid, PUBLISHED["cubic_case"]),
+        ),
+        "loss": counted(won(list(found.values()), "BBR")),
     }
     return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
-def _won_percent(rows: Sequence[Duel]) -> float | None:
-    return 100 * sum(duel.winner == "BBR" for duel in rows) / len(rows) if rows else None
+def _of_row(valid: Sequence[Outcome], row: str) -> list[Outcome]:
+    return [outcome for outcome in valid if label(outcome, "row") == row]
 
 
-def _near_percent(found: Mapping[str, Duel]) -> float | None:
-    """Percentage of the published bitrates, of rows that were run, that ours match within `near_factor`."""
+def _bbr_to_cubic(runs: Sequence[Outcome]) -> float | None:
+    """BBR's goodput ÷ CUBIC's in the runs of one row."""
+    return next((duel.bbr_mbps / duel.cubic_mbps for duel in duels(runs)), None)
+
+
+def _near(found: Mapping[str, Duel]) -> Share:
+    """How many of the published bitrates, of rows that were run, ours match within `near_factor`."""
     factor = PUBLISHED["near_factor"]
     ratios = [
         getattr(found[one["row"]], f"{cc}_mbps") / one[f"{cc}_mbps"]
@@ -82,8 +97,7 @@ def _near_percent(found: Mapping[str, Duel]) -> float | None:
         if one["row"] in found
         for cc in CCS
     ]
-    near = sum(1 / factor <= ratio <= factor for ratio in ratios)
-    return 100 * near / len(ratios) if ratios else None
+    return share(sum(1 / factor <= ratio <= factor for ratio in ratios), len(ratios))
 
 
 def _table(found: Mapping[str, Duel]) -> Table:
@@ -97,6 +111,7 @@ def _table(found: Mapping[str, Duel]) -> Table:
             ours: float | None = getattr(duel, f"{cc}_mbps") if duel else None
             cells += [
                 *(theirs, rounded(ours, 3)),
+                *interval_cells(getattr(duel, f"{cc}_interval") if duel else None),
                 rounded(ours - theirs, 3) if ours is not None and theirs is not None else None,
                 rounded(ours / theirs, 2) if ours is not None and theirs is not None else None,
             ]
@@ -109,12 +124,13 @@ def _table(found: Mapping[str, Duel]) -> Table:
         *(
             f"{cc.upper()} {what}"
             for cc in CCS
-            for what in ("published", "ours", "difference", "ours ÷ published")
+            for what in ("published", "ours", *INTERVAL, "difference", "ours ÷ published")
         ),
         *("published winner", "our winner"),
     )
     caption = (
-        f"Mbit/s. {PUBLISHED['source']}, table; the last row is named in the text alone, without numbers."
+        f"Mbit/s. {PUBLISHED['source']}, table; the last row is named in the text alone, without numbers. "
+        f"{INTERVAL_CAPTION}"
     )
     return Table("rows", "Row by row", caption, columns, tuple(rows))
 

@@ -14,9 +14,11 @@ import numpy as np
 from weir.analysis.bbr_track import BbrTrack, read_bbr_track
 from weir.analysis.figures import Figure, Section, Table, line_figure
 from weir.analysis.figures.figure import Cell
+from weir.analysis.statistics import share
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.bbr_cases import CASES
 from weir.campaign.studies.bbr_cases.model import Case, Conditions, Criterion, verdict
+from weir.campaign.studies.measured import counted
 from weir.campaign.studies.runs import SEGMENT_BYTES, label, payload_bps, valid_of
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.rundir.directory import RunDirectory
@@ -87,7 +89,7 @@ def sections(outcomes: Iterable[Outcome]) -> tuple[Section, ...]:
 
 def _statement(case: Case, judged: Sequence[Judged]) -> Comparison:
     known = [one.holds for one in judged if one.case is case and one.holds is not None]
-    return compare(PUBLISHED, case.name, 100 * sum(known) / len(known) if known else None)
+    return compare(PUBLISHED, case.name, counted(share(sum(known), len(known))))
 
 
 def _read(outcome: Outcome) -> Run | None:

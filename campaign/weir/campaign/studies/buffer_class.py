@@ -6,7 +6,7 @@ I. U. Akgun et al., "Predicting Network Buffer Capacity for BBR Fairness", Stony
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,11 +17,13 @@ from weir.analysis.figures import Section, Table
 from weir.analysis.figures.figure import Cell
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.buffers import buffer_bdp, buffer_figure, by_buffer, jain, jains, level, shares
+from weir.campaign.studies.measured import measured
 from weir.campaign.studies.runs import mean_or_none, rounded, share_percent, valid_of
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.rundir.directory import RunDirectory
 
 PUBLISHED = numbers_of("buffer_class")
+Runs = Sequence[Outcome]
 SHOWN: Mapping[str, tuple[str, float]] = {
     "ack_interval_us": ("between ACKs, µs", 1),
     "bbr_min_rtt_us": ("BBR's RTT, ms", 1e3),
@@ -32,7 +34,7 @@ SHOWN: Mapping[str, tuple[str, float]] = {
 """Feature → its column heading on the page, and the divisor that converts it to the heading's unit."""
 
 
-def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
+def sections(outcomes: Runs) -> tuple[Section, ...]:
     """The study's part of the page, from valid runs only."""
     valid = [outcome for outcome in valid_of(outcomes) if share_percent(outcome, "bbr") is not None]
     drawn = Section(
@@ -51,28 +53,37 @@ def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
     return comparison_section(PUBLISHED, _comparisons(valid), len(valid)), drawn, features
 
 
-def _comparisons(valid: Sequence[Outcome]) -> list[Comparison]:
-    by_size, fairness = shares(valid, "bbr"), jains(valid)
-    shallow = [value for at, value in by_size.items() if at <= PUBLISHED["shallow_bdp"]]
-    sizes = [buffer_bdp(outcome) for outcome in valid]
-    values = {
-        "unfair_shallow": min(shallow, default=None),
-        "unfair_deep": by_size[max(by_size)] if by_size and max(by_size) > 1 else None,
-        "shares_fall": _correlation(sizes, [share_percent(outcome, "bbr") or 0.0 for outcome in valid]),
-        "least_jain": min(fairness, key=lambda at: fairness[at]) if len(fairness) > 1 else None,
+def _comparisons(valid: Runs) -> list[Comparison]:
+    shallow = [outcome for outcome in valid if buffer_bdp(outcome) <= PUBLISHED["shallow_bdp"]]
+    measures: dict[str, tuple[Callable[[Runs], float | None], Runs]] = {
+        "unfair_shallow": (lambda runs: min(shares(runs, "bbr").values(), default=None), shallow),
+        "unfair_deep": (_of_largest, valid),
+        "shares_fall": (_correlation, valid),
+        "least_jain": (_least_fair, valid),
     }
-    return [compare(PUBLISHED, name, value) for name, value in values.items()]
+    return [compare(PUBLISHED, name, measured(of, runs)) for name, (of, runs) in measures.items()]
 
 
-def _correlation(sizes: Sequence[float], shares: Sequence[float]) -> float | None:
-    return (
-        float(stats.spearmanr(sizes, shares).statistic)
-        if len(set(sizes)) > 2 and len(set(shares)) > 1
-        else None
-    )
+def _of_largest(runs: Runs) -> float | None:
+    """BBR's share in the largest buffer, if it has more than one BDP."""
+    by_size = shares(runs, "bbr")
+    return by_size[max(by_size)] if by_size and max(by_size) > 1 else None
 
 
-def _share_figure(valid: Sequence[Outcome]) -> Table:
+def _least_fair(runs: Runs) -> float | None:
+    fairness = jains(runs)
+    return min(fairness, key=lambda at: fairness[at]) if len(fairness) > 1 else None
+
+
+def _correlation(runs: Runs) -> float | None:
+    """Spearman's, of the buffer and BBR's share."""
+    sizes = [buffer_bdp(outcome) for outcome in runs]
+    its = [share_percent(outcome, "bbr") or 0.0 for outcome in runs]
+    several = len(set(sizes)) > 2 and len(set(its)) > 1
+    return float(stats.spearmanr(sizes, its).statistic) if several else None
+
+
+def _share_figure(valid: Runs) -> Table:
     lines = {cc.upper(): shares(valid, cc) for cc in ("bbr", "cubic")}
     return buffer_figure(
         "figure-1",
@@ -83,7 +94,7 @@ def _share_figure(valid: Sequence[Outcome]) -> Table:
     )
 
 
-def _jain_figure(valid: Sequence[Outcome]) -> Table:
+def _jain_figure(valid: Runs) -> Table:
     return buffer_figure(
         "figure-3b",
         "Jain's index of the two flows (figure 3b)",
@@ -94,7 +105,7 @@ def _jain_figure(valid: Sequence[Outcome]) -> Table:
     )
 
 
-def _table(valid: Sequence[Outcome]) -> Table:
+def _table(valid: Runs) -> Table:
     accuracy: Mapping[float, int] = dict(
         zip(PUBLISHED["buffers_bdp"], PUBLISHED["classifier_accuracy_percent"], strict=True)
     )
@@ -115,7 +126,7 @@ def _table(valid: Sequence[Outcome]) -> Table:
     return Table("shares", "Shares by buffer", caption, columns, tuple(rows))
 
 
-def _features(valid: Sequence[Outcome]) -> Table:
+def _features(valid: Runs) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for outcome in sorted(valid, key=buffer_bdp):
         path = RunDirectory(outcome.path).features

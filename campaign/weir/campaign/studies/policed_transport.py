@@ -13,6 +13,7 @@ from weir.analysis.figures import Figure, Section, Table, box_figure, line_figur
 from weir.analysis.figures.figure import Cell
 from weir.analysis.statistics import jain_index
 from weir.campaign.outcome import Outcome
+from weir.campaign.studies.measured import measured
 from weir.campaign.studies.runs import label, mean_or_none, payload_bps, queueing_delay_ms, rounded, valid_of
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.controlplane.units import parse_rate, parse_time
@@ -99,20 +100,36 @@ def _comparisons(alone: Runs, others: Runs) -> list[Comparison]:
         if label(one, "rate") == RATE
         and any(label(one, "burst") == label(other, "burst") for other in queued)
     ]
-    bursts = {key: burst for key, burst in smallest_bursts(alone).items() if key[2] == "cubic"}
-    known = [burst for burst in bursts.values() if burst is not None]
-    in_bdp = [burst / (parse_time(rtt) / 1e6) for (_, rtt, _), burst in bursts.items() if burst is not None]
+    cubic = [one for one in alone if label(one, "congestion_control") == "cubic"]
     values = {
-        "loss": _ratio(shared, queued, retransmitted_percent),
-        "shaping": _ratio(queued, shared, utilization_percent),
-        "seconds": max(known, default=None),
-        "bdp": max(in_bdp, default=None),
+        "loss": measured(lambda runs: _bucket_to_queue(runs, retransmitted_percent), [*shared, *queued]),
+        "shaping": measured(
+            lambda runs: 1 / ratio if (ratio := _bucket_to_queue(runs, utilization_percent)) else None,
+            [*shared, *queued],
+        ),
+        "seconds": measured(lambda runs: max(_least_bursts(runs).values(), default=None), cubic),
+        "bdp": measured(
+            lambda runs: max(
+                (burst / (parse_time(rtt) / 1e6) for (_, rtt, _), burst in _least_bursts(runs).items()),
+                default=None,
+            ),
+            cubic,
+        ),
     }
     return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
-def _ratio(runs: Runs, beside: Runs, measure: Measure) -> float | None:
-    ours, theirs = (mean_or_none(map(measure, its)) for its in (runs, beside))
+def _least_bursts(runs: Runs) -> dict[tuple[str, str, str], float]:
+    return {key: burst for key, burst in smallest_bursts(runs).items() if burst is not None}
+
+
+def _bucket_to_queue(runs: Runs, measure: Measure) -> float | None:
+    """The mean of a measure behind a plain bucket ÷ behind a bucket with a queue."""
+    queued = [one for one in runs if label(one, "limit") == QUEUE]
+    ours, theirs = (
+        mean_or_none(map(measure, its))
+        for its in ([one for one in runs if label(one, "limit") != QUEUE], queued)
+    )
     return ours / theirs if ours is not None and theirs else None
 
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.analysis.figures import Figure, grown_tree
-from weir.analysis.statistics import bandwidth_share, gp_gain_percent
+from weir.analysis.statistics import (
+    Interval,
+    Share,
+    bandwidth_share,
+    gp_gain_percent,
+    median_interval,
+    share,
+)
+from weir.campaign.load import PART
 from weir.campaign.outcome import Outcome
 from weir.controlplane.config.values import FRAME_BYTES
 
@@ -89,6 +97,9 @@ class Duel:
     cell: Mapping[str, str]
     bbr_mbps: float
     cubic_mbps: float
+    bbr_interval: Interval | None
+    """Of the median goodput, Mbit/s; None with one run."""
+    cubic_interval: Interval | None
     bbr_retransmissions: float
     cubic_retransmissions: float
     rate_mbps: float
@@ -111,11 +122,14 @@ class Duel:
 
 
 def duels(outcomes: Iterable[Outcome], axis: str = "cc") -> list[Duel]:
-    """The conditions under which both were run, in order; `axis` is that of the congestion control."""
+    """The conditions under which both were run, in order; `axis` is that of the congestion control.
+
+    Runs of several parts under the same condition are counted together.
+    """
     by_condition: dict[tuple[tuple[str, str], ...], dict[str, list[Mapping[str, Any]]]] = {}
     rates: dict[tuple[tuple[str, str], ...], float] = {}
     for outcome in outcomes:
-        condition = tuple((name, value) for name, value in outcome.cell.items() if name != axis)
+        condition = tuple((name, value) for name, value in outcome.cell.items() if name not in (axis, PART))
         rates[condition] = bottleneck_mbps(outcome)
         its = by_condition.setdefault(condition, {}).setdefault(label(outcome, axis), [])
         its += [flow for flow in outcome.measured if flow["goodput_bps"] is not None]
@@ -124,6 +138,8 @@ def duels(outcomes: Iterable[Outcome], axis: str = "cc") -> list[Duel]:
             cell=dict(condition),
             bbr_mbps=_median(flows["bbr"], "goodput_bps") / 1e6,
             cubic_mbps=_median(flows["cubic"], "goodput_bps") / 1e6,
+            bbr_interval=_interval_mbps(flows["bbr"]),
+            cubic_interval=_interval_mbps(flows["cubic"]),
             bbr_retransmissions=_median(flows["bbr"], "retransmissions"),
             cubic_retransmissions=_median(flows["cubic"], "retransmissions"),
             rate_mbps=rates[condition],
@@ -135,6 +151,15 @@ def duels(outcomes: Iterable[Outcome], axis: str = "cc") -> list[Duel]:
 
 def _median(flows: Sequence[Mapping[str, Any]], key: str) -> float:
     return float(statistics.median(flow[key] for flow in flows))
+
+
+def _interval_mbps(flows: Sequence[Mapping[str, Any]]) -> Interval | None:
+    return median_interval([flow["goodput_bps"] / 1e6 for flow in flows])
+
+
+def won(found: Sequence[Duel], winner: str) -> Share:
+    """How many of the duels `winner` won."""
+    return share(sum(duel.winner == winner for duel in found), len(found))
 
 
 def duel_tree(

@@ -13,6 +13,8 @@ from typing import Any
 from weir.analysis.figures import Section, Table
 from weir.analysis.figures.figure import Cell
 from weir.analysis.report.text import plain
+from weir.analysis.statistics import Interval
+from weir.campaign.studies.measured import INTERVAL, INTERVAL_CAPTION, Measured, interval_cells
 from weir.campaign.studies.runs import rounded
 
 
@@ -30,6 +32,8 @@ class Comparison:
     rule: str
     """The condition of agreement, as text."""
     ours: float | None
+    interval: Interval | None
+    """That of `ours`; None if there is one repeat of what it is measured by."""
     agrees: bool | None
     """None if no run measured it."""
 
@@ -51,11 +55,12 @@ def numbers_of(study: str) -> Mapping[str, Any]:
     return found
 
 
-def compare(study: Mapping[str, Any], name: str, ours: float | None) -> Comparison:
+def compare(study: Mapping[str, Any], name: str, ours: Measured | None) -> Comparison:
     """Compare a statement of the study's file with our number; `ours` is None if nothing was run.
 
-    NaN means that the runs did not show the stated effect; it never agrees. The statement's `rule` is `above`
-    or `below` its `bound` (by default its value), `within` a relative `tolerance` of it, or a `factor`.
+    A value of NaN means that the runs did not show the stated effect; it never agrees. The statement's
+    `rule` is `above` or `below` its `bound` (by default its value), `within` a relative `tolerance` of it,
+    or a `factor`.
     """
     statement = study["statements"][name]
     value: float | None = statement.get("value")
@@ -68,8 +73,9 @@ def compare(study: Mapping[str, Any], name: str, ours: float | None) -> Comparis
         unit=statement["unit"],
         measured=statement["ours"],
         rule=rule,
-        ours=None if ours is None or math.isnan(ours) else ours,
-        agrees=None if ours is None else low <= ours <= high,
+        ours=None if ours is None or math.isnan(ours.value) else ours.value,
+        interval=None if ours is None else ours.interval,
+        agrees=None if ours is None else low <= ours.value <= high,
     )
 
 
@@ -91,16 +97,16 @@ def comparison_section(study: Mapping[str, Any], comparisons: Sequence[Compariso
     """The section with a table of all statements and a summary of the comparison."""
     rows: list[tuple[Cell, ...]] = [
         (
-            *(one.says, one.verdict, one.published, rounded(one.ours, 3), rounded(one.difference, 3)),
-            *(one.unit, one.rule, one.measured, one.where),
+            *(one.says, one.verdict, one.published, rounded(one.ours, 3), *interval_cells(one.interval)),
+            *(rounded(one.difference, 3), one.unit, one.rule, one.measured, one.where),
         )
         for one in comparisons
     ]
     columns = (
-        *("published", "in a word", "its number", "our number", "difference", "unit"),
+        *("published", "in a word", "its number", "our number", *INTERVAL, "difference", "unit"),
         *("agrees if", "what ours is", "where it says so"),
     )
-    caption = f"{study['source']}. {study['remark']}"
+    caption = f"{study['source']}. {study['remark']} {INTERVAL_CAPTION}"
     table = Table("statements", "What is published, and what these runs say", caption, columns, tuple(rows))
     return Section("published", "Beside what is published", summary(study, comparisons, runs), (table,))
 
@@ -129,4 +135,5 @@ def _briefly(one: Comparison) -> str:
     if one.ours is None:
         return f"{one.says} (not seen here)"
     theirs = "" if one.published is None else f"published {one.published:g}, "
-    return f"{one.says} ({theirs}ours {plain(one.ours)} {one.unit})"
+    ends = "" if one.interval is None else f", {plain(one.interval.low)} to {plain(one.interval.high)}"
+    return f"{one.says} ({theirs}ours {plain(one.ours)} {one.unit}{ends})"

@@ -13,9 +13,10 @@ from typing import Any
 
 from weir.analysis.figures import Figure, Section, Table, box_figure
 from weir.analysis.figures.figure import Cell
-from weir.analysis.statistics import best_correlation, kolmogorov_smirnov, share
+from weir.analysis.statistics import best_correlation, grouped_median, kolmogorov_smirnov, share
 from weir.campaign.outcome import Outcome
 from weir.campaign.studies.beside import NO_DIFFERENCE, NOT_RUN, NOTHING_PUBLISHED, compare_counts, shown
+from weir.campaign.studies.measured import INTERVAL, interval_cells
 from weir.campaign.studies.per_rtt import per_rtt
 from weir.campaign.studies.runs import label, rounded, valid_of
 from weir.campaign.studies.statements import numbers_of
@@ -237,9 +238,12 @@ def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
             f"Behind a common policer BBR's median loss is above CUBIC's in {yes[0][0]} of {yes[0][1]} "
             f"cases, its median delay below in {yes[1][0]} of {yes[1][1]}; the report has both."
         )
-    for scenario, rate, published, ours, *_ in named["medians"].rows:
+    for scenario, rate, published, ours, low, high, *_ in named["medians"].rows:
         if ours is not None:
-            sentences.append(f"The median loss of {scenario} at {rate} is {ours} %, published {published} %.")
+            ends = "" if low is None else f" ({low} to {high})"
+            sentences.append(
+                f"The median loss of {scenario} at {rate} is {ours} %{ends}, published {published} %."
+            )
     theirs = [_errors(outcomes, RULE, truth) for truth in TRUTH.values()]
     weirs = [_errors(outcomes, "shared", truth) for truth in TRUTH.values()]
     undecided = len(_pairs(outcomes, "shared")) - sum(of for _, of in weirs)
@@ -313,28 +317,33 @@ def _tests(outcomes: Sequence[Outcome]) -> tuple[Table, ...]:
 
 
 def _values(outcomes: Sequence[Outcome], rate: str, scenario: str, key: str) -> list[float]:
-    chosen = [o for o in _common(outcomes) if (label(o, "rate"), label(o, "scenario")) == (rate, scenario)]
-    return [flow[key] for o in chosen for flow in o.measured if flow[key] is not None]
+    return [value for o in _behind(outcomes, rate, scenario) for value in _known(o, key)]
+
+
+def _behind(outcomes: Sequence[Outcome], rate: str, scenario: str) -> list[Outcome]:
+    """The runs of a scenario behind a common policer of this rate."""
+    return [o for o in _common(outcomes) if (label(o, "rate"), label(o, "scenario")) == (rate, scenario)]
+
+
+def _known(outcome: Outcome, key: str) -> list[float]:
+    return [flow[key] for flow in outcome.measured if flow[key] is not None]
 
 
 def _medians(outcomes: Sequence[Outcome]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for published in PUBLISHED["median_loss_percent"]:
-        values = sorted(_values(outcomes, published["rate"], published["scenario"], "loss_ratio"))
-        ours = 100 * values[len(values) // 2] if values else None
+        chosen = _behind(outcomes, published["rate"], published["scenario"])
+        ours, interval = grouped_median([[100 * loss for loss in _known(o, "loss_ratio")] for o in chosen])
         difference = None if ours is None else ours - published["percent"]
         rows.append(
             (
-                published["scenario"],
-                published["rate"],
-                published["percent"],
-                rounded(ours),
-                rounded(difference),
-                published["where"],
+                *(published["scenario"], published["rate"], published["percent"], rounded(ours)),
+                *(*interval_cells(interval, 1), rounded(difference), published["where"]),
             )
         )
-    columns = ("scenario", "rate", "published, %", "ours, %", "difference, points", "where")
-    return Table("medians", "Median loss that the text names", PUBLISHED["source"], columns, tuple(rows))
+    columns = ("scenario", "rate", "published, %", "ours, %", *INTERVAL, "difference, points", "where")
+    caption = f"{PUBLISHED['source']}. Low and high: the interval of the medians of each run."
+    return Table("medians", "Median loss that the text names", caption, columns, tuple(rows))
 
 
 def _correlations(outcomes: Sequence[Outcome]) -> tuple[Figure, ...]:

@@ -6,12 +6,13 @@ Y. Cao, A. Jain, K. Sharma, A. Balasubramanian, A. Gandhi, "When to use and when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
 from weir.analysis.figures import Figure, Section, heat_figure, line_figure
 from weir.analysis.statistics import heat_map
 from weir.campaign.outcome import Outcome
+from weir.campaign.studies.measured import counted, measured
 from weir.campaign.studies.runs import (
     Duel,
     duel_tree,
@@ -21,6 +22,7 @@ from weir.campaign.studies.runs import (
     mean_or_none,
     share_percent,
     valid_of,
+    won,
 )
 from weir.campaign.studies.statements import Comparison, compare, comparison_section, numbers_of
 from weir.controlplane.units import parse_rate, parse_share, parse_size, parse_time
@@ -34,11 +36,11 @@ Points = list[tuple[float, float]]
 def sections(outcomes: Sequence[Outcome]) -> tuple[Section, ...]:
     """The study's part of the page, from valid runs only."""
     valid = valid_of(outcomes)
-    alone = duels(valid_of(outcomes, "alone"))
-    shares, goodputs = _shares(outcomes), _goodputs(outcomes)
+    alone = duels(_alone(valid))
+    shares, goodputs = _shares(valid), _goodputs(valid)
     rows = [conditions(duel) for duel in alone]
     return (
-        comparison_section(PUBLISHED, _comparisons(alone, shares, goodputs), len(valid)),
+        comparison_section(PUBLISHED, _comparisons(valid, alone), len(valid)),
         Section(
             "alone",
             "Alone: goodput and retransmissions",
@@ -78,6 +80,10 @@ def conditions(duel: Duel) -> dict[str, float]:
     }
 
 
+def _alone(valid: Sequence[Outcome]) -> list[Outcome]:
+    return [*valid_of(valid, "alone"), *valid_of(valid, "alone again")]
+
+
 def _shares(outcomes: Sequence[Outcome]) -> dict[str, Points]:
     """Buffer in kB and mean share in percent, by congestion control."""
     by_buffer: dict[str, list[Outcome]] = {}
@@ -105,30 +111,39 @@ def _goodputs(outcomes: Sequence[Outcome]) -> dict[str, Points]:
     return {cc: sorted(points) for cc, points in found.items()}
 
 
-def _comparisons(
-    alone: Sequence[Duel], shares: dict[str, Points], goodputs: dict[str, Points]
-) -> list[Comparison]:
-    at = PUBLISHED["gain_at"]
-    cell = [duel for duel in alone if duel.cell == {**duel.cell, **at, "buffer": SHALLOW}]
+def _comparisons(valid: Sequence[Outcome], alone: Sequence[Duel]) -> list[Comparison]:
     shallow = [duel for duel in alone if duel.cell["buffer"] == SHALLOW]
     below = [duel for duel in shallow if conditions(duel)["BDP, kB"] > conditions(duel)["buffer, kB"]]
     deep = [duel for duel in alone if duel.cell["buffer"] == DEEP]
     above = [duel for duel in deep if conditions(duel)["BDP, kB"] < conditions(duel)["buffer, kB"]]
-    small, large = (parse_size(PUBLISHED["share_at"][end]) / 1e3 for end in ("smallest", "largest"))
+    worst = max(shallow, key=lambda duel: duel.retransmission_ratio, default=None)
+    small, large = (
+        [one for one in valid_of(valid, "share") if label(one, "shared_buffer") == PUBLISHED["share_at"][end]]
+        for end in ("smallest", "largest")
+    )
     values = {
-        "gain": cell[0].gp_gain if cell else None,
-        "shallow_large": _won_percent(below, "BBR"),
-        "deep_small": _won_percent(above, "CUBIC"),
-        "retransmissions": max((duel.retransmission_ratio for duel in shallow), default=None),
-        "small_buffer": dict(shares.get("bbr", ())).get(small),
-        "large_buffer": dict(shares.get("cubic", ())).get(large),
-        "cliff": kept_until(goodputs.get("bbr", ())),
+        "gain": measured(
+            lambda runs: next((duel.gp_gain for duel in duels(runs)), None),
+            _under(valid, {**PUBLISHED["gain_at"], "buffer": SHALLOW}),
+        ),
+        "shallow_large": counted(won(below, "BBR")),
+        "deep_small": counted(won(above, "CUBIC")),
+        "retransmissions": measured(
+            lambda runs: next((duel.retransmission_ratio for duel in duels(runs)), None),
+            _under(valid, worst.cell) if worst else (),
+        ),
+        "small_buffer": measured(lambda runs: mean_or_none(share_percent(one, "bbr") for one in runs), small),
+        "large_buffer": measured(
+            lambda runs: mean_or_none(share_percent(one, "cubic") for one in runs), large
+        ),
+        "cliff": measured(lambda runs: kept_until(_goodputs(runs).get("bbr", ())), valid_of(valid, "cliff")),
     }
     return [compare(PUBLISHED, name, value) for name, value in values.items()]
 
 
-def _won_percent(found: Sequence[Duel], who: str) -> float | None:
-    return 100 * sum(duel.winner == who for duel in found) / len(found) if found else None
+def _under(valid: Sequence[Outcome], condition: Mapping[str, str]) -> list[Outcome]:
+    """The runs of one flow alone under a condition."""
+    return [one for one in _alone(valid) if condition.items() <= one.cell.items()]
 
 
 def kept_until(points: Sequence[tuple[float, float]]) -> float | None:

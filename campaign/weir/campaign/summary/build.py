@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -13,7 +12,7 @@ from weir.analysis.evaluate import Trial, evaluation_of
 from weir.analysis.figures import FlowRecord, PairRecord, Records, Section
 from weir.analysis.figures.figure import Cell as TableCell
 from weir.analysis.figures.figure import Figure
-from weir.analysis.statistics import Share, jain_index, median_interval, share
+from weir.analysis.statistics import Share, grouped_median, jain_index, share
 from weir.campaign.load import Campaign, PlannedRun
 from weir.campaign.outcome import Outcome
 from weir.campaign.summary.model import (
@@ -176,28 +175,17 @@ def _of_pairs(runs: Sequence[Sequence[PairRecord]]) -> Iterator[FigureValue]:
 
 
 def _median(name: str, subject: str, unit: str, by_run: Sequence[Sequence[float]]) -> FigureValue:
-    """The median of all values, and the interval of the runs' medians: values of one run are not independent.
-
-    The interval is widened to the median of all values where it does not hold that.
-    """
     known = [its for its in ([value for value in run if math.isfinite(value)] for run in by_run) if its]
-    values = [value for its in known for value in its]
-    median = statistics.median(values) if values else None
-    interval = median_interval([statistics.median(its) for its in known])
-    ends = (
-        None
-        if interval is None or median is None
-        else (min(interval.low, median), max(interval.high, median))
-    )
+    median, interval = grouped_median(known)
     return FigureValue(
         name=name,
         subject=subject,
         unit=unit,
         value=_rounded(median),
-        n=len(values),
+        n=sum(map(len, known)),
         runs=len(known),
-        low=_rounded(ends[0]) if ends else None,
-        high=_rounded(ends[1]) if ends else None,
+        low=_rounded(interval.low) if interval else None,
+        high=_rounded(interval.high) if interval else None,
         coverage=_rounded(interval.coverage) if interval else None,
     )
 
