@@ -94,6 +94,8 @@ def campaign(
 
     if time == "real" and (kernel or memory):
         raise InputError("--kernel and --memory are of runs in virtual time; valid: --time virtual")
+    # A testbed has its own clocks.
+    time = time or ("real" if testbed else None)
     return campaign_command(
         file,
         runs,
@@ -132,14 +134,14 @@ def campaign_command(
     Returns the exit code: 0 if all runs are complete, 1 if not, 128 + n after signal n.
     Raises ConfigError for the file, CampaignError for its folder, ToolMissingError.
     """
-    from weir.campaign.choice import only, without_lacking
+    from weir.campaign.choice import only
     from weir.campaign.executors.local import LocalExecutor
     from weir.campaign.load import load_campaign
     from weir.campaign.outcome import outcomes
     from weir.campaign.page import write_page
     from weir.campaign.runner import Runner
     from weir.campaign.store import Store
-    from weir.campaign.virtual import is_virtual, processors, with_kernels
+    from weir.campaign.virtual import is_virtual, processors
     from weir.cli.campaign_run import command
     from weir.cli.terminal.campaign import LiveView
     from weir.controlplane.config import Source, read_text
@@ -161,12 +163,12 @@ def campaign_command(
     if memory_mb is not None and not any(run.is_virtual for run in planned.runs):
         raise InputError("--memory is of runs in virtual time; valid: --time virtual")
     memory_mb = memory_mb or MEMORY_MB
-    campaign, left_out = without_lacking(with_kernels(planned, memory_mb))
+    notes = Console(stderr=True)
+    campaign, left_out = _on_kernels(planned, memory_mb, dry_run, notes)
     if not campaign.runs:
         raise InputError(f"{file}: no run is left; {left_out}")
     if scheduler is not None and jobs is not None:
         raise InputError("--jobs with --scheduler: each worker makes one run at a time; valid: one of them")
-    notes = Console(stderr=True)
     elsewhere = not used and any(run.experiment.switch.address is not None for run in campaign.runs)
     if elsewhere and (scheduler is not None or (jobs or 1) > 1):
         raise InputError(
@@ -216,6 +218,26 @@ def campaign_command(
     else:
         console.print(_tally_text(tally), highlight=False, soft_wrap=True)
     return _exit_code(ending, tally)
+
+
+def _on_kernels(campaign: Campaign, memory_mb: int, dry_run: bool, notes: Console) -> tuple[Campaign, str]:
+    """The campaign with its kernels, without the runs that these cannot make, and a sentence about those.
+
+    For a `dry_run` without a kernel, the campaign as it is. Raises InputError if a kernel is missing.
+    """
+    from weir.campaign.choice import without_lacking
+    from weir.campaign.virtual import with_kernels
+    from weir.kernel.errors import KernelInputError
+
+    try:
+        return without_lacking(with_kernels(campaign, memory_mb))
+    except KernelInputError as error:
+        named = any(run.experiment.kernel is not None for run in campaign.runs)
+        message = str(error) if named else f"{error}; or in real time: --time real"
+        if not dry_run:
+            raise InputError(message) from error
+        notes.print(f"weir: {message}", style="yellow", highlight=False, soft_wrap=True)
+        return campaign, ""
 
 
 def _fitting(campaign: Campaign, jobs: int, memory_mb: int, notes: Console) -> int:
@@ -325,7 +347,7 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
             "complete": len(done),
             "seconds_left": round(seconds),
             "seconds_left_assumes": estimate.basis(left),
-            "virtual_seconds_left": round(sum(run.traffic_s for run in left if run.virtual_time is not None)),
+            "virtual_seconds_left": round(sum(run.traffic_s for run in left if run.is_virtual)),
             "jobs": jobs,
             "folder": str(store.folder),
             "plan": [
@@ -348,7 +370,7 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
         flows = len(its[0].experiment.flows)
         table.add_row(*labels, str(flows), duration_text(its[0].traffic_s), str(len(its)), str(complete))
     console.print(table)
-    virtual_s = sum(run.traffic_s for run in left if run.virtual_time is not None)
+    virtual_s = sum(run.traffic_s for run in left if run.is_virtual)
     of = f" for {duration_text(virtual_s)} of virtual time" if virtual_s else ""
     console.print(
         f"{len(campaign.runs)} runs, {len(done)} done, {len(left)} to do with {jobs} at a time: about "

@@ -59,7 +59,7 @@ def campaign_compare(
     \b
     weir campaign wehey-bbr --kernel 6.12 --runs a
     weir campaign wehey-bbr --kernel 6.12+bbr3 --runs b
-    weir campaign compare a/wehey-bbr-virtual b/wehey-bbr-virtual
+    weir campaign compare a/wehey-bbr b/wehey-bbr
     """
     from weir.campaign.summary.compare import compare_summaries
     from weir.campaign.summary.model import read_summary

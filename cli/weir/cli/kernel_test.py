@@ -73,6 +73,34 @@ def test_a_run_on_a_kernel_that_does_not_exist_makes_no_directory(
     assert not runs.exists()
 
 
+def test_a_campaign_is_planned_without_its_kernel_but_not_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """bbr-dominant names congestion controls that no kernel of Debian has, and wants those left out."""
+    note = (
+        "weir: no kernel '6.12'; none is built yet; build one with: weir kernel build; or in real time: "
+        "--time real\n"
+    )
+    command = ["campaign", "bbr-dominant", "--runs", str(tmp_path / "runs")]
+    assert run_cli([*command, "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == note
+    assert "120 runs, 0 done, 120 to do" in shown.out
+    assert run_cli([*command, "--dry-run", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["virtual_seconds_left"], plan["plan"][0]["kernel"]) == (120 * 120, None)
+    assert run_cli(command) == 2
+    assert capsys.readouterr().err == note
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_campaign_that_names_its_kernel_is_not_offered_real_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_cli(["campaign", "bbr-cwnd-gain", "--quick"]) == 2
+    assert capsys.readouterr().err.endswith("none is built yet; build one with: weir kernel build\n")
+
+
 def test_options_of_virtual_time_are_refused_in_real_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["run", str(DEMO), "--time", "real", "--kernel", "6.12"]) == 2
     assert capsys.readouterr().err == (

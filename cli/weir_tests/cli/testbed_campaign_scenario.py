@@ -33,6 +33,7 @@ NAMES = {"client": "client", "server": "server", "sink": "collector"}
 SCHEDULER = "127.0.0.1:8786"
 CAMPAIGN = """\
 name: {name}
+time: virtual # a testbed makes it real
 seed: 1
 matrix: {{rate: [5 Mbit/s, 10 Mbit/s]}}
 repeats: 2
@@ -92,7 +93,7 @@ def campaign(folder: Path, name: str, more: str, testbeds: Sequence[Path], *word
         argv += ["--testbed", str(testbed)]
     done = subprocess.run([*argv, *words], capture_output=True, text=True, check=False, timeout=900)
     found = []
-    for path in sorted((runs / name).glob("*/manifest.json")):
+    for path in sorted((runs / f"{name}-real").glob("*/manifest.json")):
         manifest, result = read_manifest(path.parent), json.loads((path.parent / "result.json").read_text())
         assert manifest.testbed is not None
         (phase,) = manifest.phases
