@@ -198,6 +198,8 @@ def parse_campaign(
     time = overrides.time or ("virtual" if overrides.kernels and in_file == "real" else None)
     if time is not None:
         template["time"] = time
+    if time == "real":  # on this machine's kernel, as `weir run --time real` of the same file
+        template.pop(KERNEL, None)
     if overrides.kernels:
         template[KERNEL] = f"${KERNEL}" if len(overrides.kernels) > 1 else overrides.kernels[0]
     grids = [

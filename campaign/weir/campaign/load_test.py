@@ -80,6 +80,14 @@ def test_the_command_lines_time_and_kernels_make_separate_campaigns_of_the_same_
     assert in_file.name == "small"
 
 
+def test_in_real_time_a_file_has_no_kernel() -> None:
+    text = TEXT + "time: virtual\nkernel: bbr3\n"
+    campaign = parse_campaign(text, overrides=Overrides(time="real"))
+    assert campaign.name == "small-real"
+    assert {(run.experiment.time, run.experiment.kernel) for run in campaign.runs} == {("real", None)}
+    assert [run.seed for run in campaign.runs] == [run.seed for run in parse_campaign(text).runs]
+
+
 def test_kernels_of_the_command_line_do_not_replace_an_axis_of_the_file() -> None:
     text = TEXT.replace("matrix:\n", "time: virtual\nmatrix:\n  kernel: [6.10, bbr3]\n")
     with pytest.raises(ConfigError, match="--kernel: the file has an axis kernel; valid: --only kernel="):
