@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from types import MappingProxyType
@@ -74,46 +74,40 @@ def _kernel_name(value: object) -> str:
     return value
 
 
-def _name(value: str) -> str:
-    if re.fullmatch(NAME_PATTERN, value) is None:
-        raise ValueError(
-            f"{value!r} cannot be a name (it becomes part of a path); "
-            "valid: 1 to 32 of A-Z a-z 0-9 _ -, the first a letter or digit"
-        )
-    return value
+def _matching(pattern: str, refusal: str) -> Callable[[str], str]:
+    """A validator of text that `pattern` matches as a whole; its error is the value and `refusal`."""
+
+    def validated(value: str) -> str:
+        if re.fullmatch(pattern, value) is None:
+            raise ValueError(f"{value!r} {refusal}")
+        return value
+
+    return validated
 
 
-def _sysctl(value: str) -> str:
-    # It becomes a path below /proc/sys/net.
-    if re.fullmatch(r"net(\.[A-Za-z0-9_-]+)+", value) is None:
-        raise ValueError(
-            f"{value!r} is not a setting of a network namespace; valid: such as net.ipv4.tcp_ecn"
-        )
-    return value
+_name = _matching(
+    NAME_PATTERN,
+    "cannot be a name (it becomes part of a path); "
+    "valid: 1 to 32 of A-Z a-z 0-9 _ -, the first a letter or digit",
+)
+_sysctl = _matching(  # it becomes a path below /proc/sys/net
+    r"net(\.[A-Za-z0-9_-]+)+", "is not a setting of a network namespace; valid: such as net.ipv4.tcp_ecn"
+)
+_congestion_control = _matching(
+    r"[a-z][a-z0-9_]{0,15}",
+    "cannot be a congestion control; valid: a name of the kernel's, such as 'bbr', 'cubic', 'reno'",
+)
+_queue_discipline = _matching(
+    _QUEUE_DISCIPLINE,
+    "cannot be a queueing discipline; "
+    "valid: a name of tc(8), with its options, such as 'codel', 'fq_codel target 5ms ecn', 'pie'",
+)
 
 
 def _sysctl_value(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int) or "\n" in str(value):
         raise ValueError(f"{value!r} is not the value of a setting; valid: a whole number, or a line of text")
     return str(value)
-
-
-def _congestion_control(value: str) -> str:
-    if re.fullmatch(r"[a-z][a-z0-9_]{0,15}", value) is None:
-        raise ValueError(
-            f"{value!r} cannot be a congestion control; "
-            "valid: a name of the kernel's, such as 'bbr', 'cubic', 'reno'"
-        )
-    return value
-
-
-def _queue_discipline(value: str) -> str:
-    if re.fullmatch(_QUEUE_DISCIPLINE, value) is None:
-        raise ValueError(
-            f"{value!r} cannot be a queueing discipline; "
-            "valid: a name of tc(8), with its options, such as 'codel', 'fq_codel target 5ms ecn', 'pie'"
-        )
-    return value
 
 
 def _rate(value: object) -> int:
