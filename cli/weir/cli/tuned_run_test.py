@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.analysis.rtt_classifier import rtt_classifier
+from weir_tests.kernel.real_kernel import needs_real_kernel
 
 pytestmark = pytest.mark.skipif(sandbox_problem() is not None, reason=f"kernel: {sandbox_problem()}")
 
@@ -32,12 +34,12 @@ flows:
 TUNER = "classifier: rtt.json, sysctl: net.ipv4.tcp_ecn, values: {{near: 0, far: {far}}}"
 
 
-def weir_run(folder: Path, far: str) -> subprocess.CompletedProcess[str]:
+def weir_run(folder: Path, far: str, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "rtt.json").write_text(rtt_classifier(limit_ms=70).model_dump_json())
     (folder / "tuned.yaml").write_text(EXPERIMENT.format(tuner=TUNER.format(far=far)))
     command = [str(Path(sys.executable).with_name("weir")), "run", str(folder / "tuned.yaml")]
     return subprocess.run(
-        [*command, "--runs", str(folder / "runs"), "--json"],
+        [*command, *options, "--runs", str(folder / "runs"), "--json"],
         capture_output=True,
         text=True,
         timeout=180,
@@ -62,6 +64,22 @@ def test_each_tuner_names_the_class_of_its_flow_every_second(tmp_path: Path) -> 
         assert len(its) >= 3, its
         assert its[-1]["time_ns"] - its[0]["time_ns"] > (len(its) - 2) * 10**9
     assert (run_dir / "classifiers" / "rtt.json").read_text() == (tmp_path / "rtt.json").read_text()
+
+
+@needs_real_kernel
+def test_a_decision_takes_effect_after_the_latency(tmp_path: Path) -> None:
+    """In virtual time, where the computations of both tuners take none."""
+    done = weir_run(tmp_path, "1", "--time", "virtual")
+    assert done.returncode == 0, done.stderr
+    rows = pq.read_table(tmp_path / "runs" / "tuned" / "latest" / "tuning.parquet").to_pylist()
+    near, far = ([row["time_ns"] for row in rows if row["host"] == host] for host in ("one", "two"))
+    for times in (near, far):
+        assert len(times) >= 4
+        assert [later - earlier for earlier, later in itertools.pairwise(times)] == pytest.approx(
+            [10**9] * (len(times) - 1), abs=10**7
+        )
+    # Their flows, hence their decisions, begin together.
+    assert (far[0] - near[0]) % 10**9 == pytest.approx(300 * 10**6, abs=10**7)
 
 
 def test_a_value_that_the_kernel_refuses_ends_the_run_before_its_traffic(tmp_path: Path) -> None:
