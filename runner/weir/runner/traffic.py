@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +20,9 @@ from weir.topo.stop import StopToken
 from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
 
 _NS = 1_000_000_000
+_LATE_MESSAGES = 1e-3
+_TIMEOUT_S = 0.5
+"""TCP's first retransmission timeout: 200 ms in Linux, and up to 300 ms of round trips."""
 
 
 def flow_specs(
@@ -42,16 +46,31 @@ def flow_specs(
             pacing_bps=flow.pacing,
             block_bytes=flow.datagram_bytes if flow.protocol == "udp" else None,
             script=script_of(flow, run_dir),
-            queueing_s=queueing_s(experiment, flow.destination),
+            message_s=message_s(experiment, flow.source, flow.destination),
         )
         specs.append((flow, spec))
     return specs
 
 
-def queueing_s(experiment: ExperimentConfig, name: str) -> float:
-    """How long a packet to a host waits at most in the queue of its link; 0 without a rate."""
-    host = experiment.hosts[name]
-    return 8 * queue_bytes(experiment, name) / host.rate if host.rate else 0.0
+def message_s(experiment: ExperimentConfig, source: str, destination: str) -> float:
+    """How long a message from one host to another may take beyond the delay of their links.
+
+    That is its longest wait in a queue, and after random loss p all retransmissions but those of one message
+    in a thousand: k in a row are lost with probability pᵏ, and TCP sends again after 2ᵏ − 1 timeouts.
+    """
+    host = experiment.hosts[destination]
+    queueing_s = 8 * queue_bytes(experiment, destination) / host.rate if host.rate else 0.0
+    arrives = math.prod(1 - _worst_loss(experiment, name) for name in (source, destination))
+    if arrives in (0, 1):  # a link that loses everything is not waited for
+        return queueing_s
+    retransmissions: int = math.ceil(math.log(_LATE_MESSAGES) / math.log(1 - arrives))
+    return queueing_s + _TIMEOUT_S * ((1 << retransmissions) - 1)
+
+
+def _worst_loss(experiment: ExperimentConfig, name: str) -> float:
+    changes = [change for phase in experiment.effective_phases() for change in phase.changes]
+    of_link = [change.loss or 0 for change in changes if change.host == name]
+    return max([experiment.hosts[name].loss, *of_link]) / _NS
 
 
 def background_specs(experiment: ExperimentConfig, phase: str, ports: PortAllocator) -> list[BackgroundSpec]:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
 from weir.controlplane.plan import make_plan
-from weir.runner.traffic import background_specs, flow_specs, queueing_s
+from weir.runner.traffic import background_specs, flow_specs, message_s
 from weir.topo.background import arrivals
 from weir.topo.traffic import PortAllocator
 
@@ -55,9 +57,21 @@ def test_an_added_background_does_not_change_the_flows_of_others() -> None:
         assert drawn[spec.id] == flows
 
 
-def test_the_longest_wait_is_the_queues_size_by_its_rate() -> None:
+def test_a_message_may_wait_for_the_whole_queue() -> None:
     slow = TEXT.replace("b: {}", "b: {rate: 10 Mbit/s, burst: 5 kB, queue: 10 MB}")
     experiment = parse_experiment(slow)
-    assert (queueing_s(experiment, "a"), queueing_s(experiment, "b")) == (0.0, 8.0)
+    assert (message_s(experiment, "b", "a"), message_s(experiment, "a", "b")) == (0.0, 8.0)
     ((_, spec), _) = flow_specs(experiment, "first", PortAllocator(), Path())
-    assert spec.queueing_s == 8.0
+    assert spec.message_s == 8.0
+
+
+def test_a_message_may_be_retransmitted_as_often_as_one_in_a_thousand_is() -> None:
+    lossy = TEXT.replace("b: {}", "b: {loss: 10 %}")
+    # 0.1³ is one in a thousand: TCP waits 0.5, 1 and 2 s.
+    assert message_s(parse_experiment(lossy), "a", "b") == 3.5
+    assert message_s(parse_experiment(lossy), "b", "a") == 3.5
+    more = lossy.replace("{name: first}", "{name: first, changes: [{at: 1 s, host: a, loss: 40 %}]}")
+    # 0.6 × 0.9 arrive, and 0.46⁹ is below one in a thousand.
+    assert message_s(parse_experiment(more), "a", "b") == pytest.approx(0.5 * (2**9 - 1))
+    nothing = TEXT.replace("b: {}", "b: {loss: 100 %}")
+    assert message_s(parse_experiment(nothing), "a", "b") == 0

@@ -30,7 +30,7 @@ MAX_FLOWS = FIRST_SOURCE_PORT - FIRST_DESTINATION_PORT
 MAX_SOURCE_OFFSET = 15_000
 
 _SERVER_READY_S = 10.0
-_CONNECT_TIMEOUT_MS = 5000
+_CONNECT_S = 5.0
 _INTERRUPT_GRACE_S = 2.0
 _OUTPUT_S = 10.0
 _LAST_MESSAGES = 3
@@ -83,8 +83,8 @@ class FlowSpec:
     pacing_bps: int | None = None
     script: Script | None = None
     ip_version: int = 4
-    queueing_s: float = 0.0
-    """The longest that a packet of it may wait in a queue."""
+    message_s: float = 0.0
+    """How long a message to its destination may take beyond the delay: queues, and loss on the way."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,11 @@ def run_flows(
 ) -> TrafficResult:
     """Run the flows, each from its `start_s` on, and wait for all of them; calls `on_start` when they start.
 
-    Every flow ends at the latest `grace_s` seconds after its duration and what its last messages may wait in
-    queues; then the remaining data of TCP flows are drained, for at most `draining.DRAIN_LIMIT_S`. A flow
-    that fails is a result, not an exception. Raises TrafficError or TestbedError for flows that cannot be
-    run here, ProcessError if a server does not start, Interrupted if the run is stopped; no iperf3 is left
-    running in any case.
+    Every flow ends at the latest `grace_s` seconds after its duration and the time that iperf3's messages may
+    take before and after it; then the remaining data of TCP flows are drained, for at most
+    `draining.DRAIN_LIMIT_S`. A flow that fails is a result, not an exception. Raises TrafficError or
+    TestbedError for flows that cannot be run here, ProcessError if a server does not start, Interrupted if
+    the run is stopped; no iperf3 is left running in any case.
     """
     check_flows(flows)
     for flow in flows:
@@ -248,12 +248,22 @@ def _start_server(hosts: Hosts, flow: FlowSpec, log_folder: Path) -> Program:
     return hosts.start(flow.destination, f"iperf3 server of {flow.id}", argv, log)
 
 
+def _connect_s(flow: FlowSpec) -> float:
+    """How long connecting may take; TCP begins with a timeout of a second, twice that of `message_s`."""
+    return max(_CONNECT_S, 2 * flow.message_s)
+
+
+def _messages_s(flow: FlowSpec) -> float:
+    """How long iperf3's messages may take before and after its test, beyond what every flow is granted."""
+    return _connect_s(flow) - _CONNECT_S + _LAST_MESSAGES * flow.message_s
+
+
 def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
     """iperf3's arguments for the sending side."""
     argv = ["-c", destination_address, "-p", str(flow.destination_port), "--cport", str(flow.source_port)]
     argv += ["-u"] if flow.congestion_control is None else ["-C", flow.congestion_control]
     argv += ["-t", str(flow.duration_s), "-J"]
-    argv += ["--connect-timeout", str(_CONNECT_TIMEOUT_MS)]
+    argv += ["--connect-timeout", str(round(1000 * _connect_s(flow)))]
     if flow.rate_bps is not None:
         argv += ["-b", str(flow.rate_bps)]
     if flow.pacing_bps is not None:
@@ -315,7 +325,7 @@ def _run_clients(
                 while waiting and begin + waiting[-1].start_s <= now:
                     flow = waiting.pop()
                     client = _Client(hosts, flow, begin + flow.start_s, log_folder)
-                    client.deadline = now + flow.duration_s + grace_s + _LAST_MESSAGES * flow.queueing_s
+                    client.deadline = now + flow.duration_s + grace_s + _messages_s(flow)
                     running[client.program.fileno()] = client
                     selector.register(client.program, selectors.EVENT_READ)
                     now = time.monotonic()

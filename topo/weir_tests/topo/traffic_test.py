@@ -127,6 +127,11 @@ def test_flow_limited_by_its_application_gets_a_rate() -> None:
     )
 
 
+def test_connecting_may_take_twice_as_long_as_a_message() -> None:
+    arguments = client_arguments(replace(FLOW, message_s=51.5), "10.0.0.1")
+    assert arguments[arguments.index("--connect-timeout") + 1] == "103000"
+
+
 def test_flows_are_run_and_captured_to_the_last_packet(any_runner: Runner) -> None:
     report = any_runner.result("measured_flows")
     first, second = report["flows"]

@@ -116,7 +116,9 @@ def _comparisons(valid: Sequence[Outcome], alone: Sequence[Duel]) -> list[Compar
     below = [duel for duel in shallow if conditions(duel)["BDP, kB"] > conditions(duel)["buffer, kB"]]
     deep = [duel for duel in alone if duel.cell["buffer"] == DEEP]
     above = [duel for duel in deep if conditions(duel)["BDP, kB"] < conditions(duel)["buffer, kB"]]
-    worst = max(shallow, key=lambda duel: duel.retransmission_ratio, default=None)
+    # The largest of many ratios of single runs would be one of the less usual runs.
+    several = [duel for duel in shallow if duel.bbr_interval is not None]
+    worst = max(several or shallow, key=lambda duel: duel.retransmission_ratio, default=None)
     small, large = (
         [one for one in valid_of(valid, "share") if label(one, "shared_buffer") == PUBLISHED["share_at"][end]]
         for end in ("smallest", "largest")
