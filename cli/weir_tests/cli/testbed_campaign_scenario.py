@@ -85,24 +85,15 @@ def cluster(folder: Path) -> Iterator[None]:
 
 
 def campaign(folder: Path, name: str, more: str, testbeds: Sequence[Path], *words: str) -> dict[str, Any]:
-    """A campaign to its end: its exit code and its runs, with the testbed and times of each.
-
-    Two testbeds on one small machine may be too much for it at times. A run that this disturbed is invalid
-    and says so; as a user would, it is made again with `--retry`, twice at most.
-    """
+    """A campaign to its end: its exit code and its runs, with the testbed and times of each."""
     file, runs = folder / f"{name}.yaml", folder / "runs"
     file.write_text(CAMPAIGN.format(name=name, more=more))
     argv = [str(Path(sys.executable).with_name("weir")), "campaign", str(file), "--runs", str(runs)]
     for testbed in testbeds:
         argv += ["--testbed", str(testbed)]
-    argv += words
-    for retry in ([], ["--retry"], ["--retry"]):
-        done = subprocess.run([*argv, *retry], capture_output=True, text=True, check=False, timeout=900)
-        paths = sorted((runs / f"{name}-real").glob("*/manifest.json"))
-        if all(json.loads((path.parent / "result.json").read_text())["valid"] for path in paths):
-            break
+    done = subprocess.run([*argv, *words], capture_output=True, text=True, check=False, timeout=900)
     found = []
-    for path in paths:
+    for path in sorted((runs / f"{name}-real").glob("*/manifest.json")):
         manifest, result = read_manifest(path.parent), json.loads((path.parent / "result.json").read_text())
         assert manifest.testbed is not None
         (phase,) = manifest.phases
