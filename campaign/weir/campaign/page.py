@@ -54,7 +54,7 @@ def page_and_summary(campaign: Campaign, found: Sequence[Outcome]) -> tuple[Stud
     """The page, and the same figures for programs."""
     valid = [outcome for outcome in found if outcome.valid]
     records = _records(valid)
-    general = study(records, campaign.name)
+    general = study(_renamed(records, short_names(valid)), campaign.name)
     own_sections = (
         Section(
             "cells",
@@ -144,6 +144,43 @@ def _records(outcomes: Sequence[Outcome]) -> Records:
 
 def _name(cell: Cell) -> str:
     return ", ".join(cell.values())
+
+
+def short_names(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Names of cells for figures that show congestion controls apart, by the full names.
+
+    A name has no label that all cells share, and none that is the congestion control of all its flows: so BBR
+    and CUBIC under the same condition have one name. Where that would merge two cells, names stay full.
+    """
+    cells = {_name(outcome.cell): outcome for outcome in outcomes}
+    axes = dict.fromkeys(axis for outcome in cells.values() for axis in outcome.cell)
+    kept = [axis for axis in axes if not _said_elsewhere(axis, list(cells.values()))]
+    short = {
+        name: ", ".join(outcome.cell[axis] for axis in kept if axis in outcome.cell)
+        for name, outcome in cells.items()
+    }
+    flows = [(short[name], cc) for name, outcome in cells.items() for cc in _congestion_controls(outcome)]
+    return short if all(short.values()) and len(set(flows)) == len(flows) else {name: name for name in cells}
+
+
+def _said_elsewhere(axis: str, cells: Sequence[Outcome]) -> bool:
+    """Whether all cells have the same label, or each label is the congestion control of its cell's flows."""
+    labels = {outcome.cell.get(axis) for outcome in cells}
+    return len(labels) == 1 or all(
+        _congestion_controls(outcome) == {outcome.cell[axis]} for outcome in cells if axis in outcome.cell
+    )
+
+
+def _congestion_controls(outcome: Outcome) -> set[str | None]:
+    return {flow["cc"] for flow in outcome.measured}
+
+
+def _renamed(records: Records, names: Mapping[str, str]) -> Records:
+    return Records(
+        tuple(replace(flow, scenario=names.get(flow.scenario, flow.scenario)) for flow in records.flows),
+        tuple(replace(pair, scenario=names.get(pair.scenario, pair.scenario)) for pair in records.pairs),
+        records.notes,
+    )
 
 
 def _cells(campaign: Campaign, found: Sequence[Outcome]) -> Table:

@@ -22,6 +22,8 @@ CROWDED = 12
 """Box plots with more scenarios take the full width of the page, and height for their names."""
 MOST_NAMES = 48
 """Names that such a plot has space for."""
+UPRIGHT_NAMES = 24
+"""With more, the names stand upright, else they would cover each other."""
 SYMBOLS = ("circle", "diamond-open", "square-open")
 DASHES = ("dot", "dash", "dashdot")
 Cell = str | float | int | None
@@ -72,19 +74,17 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [float(value) for value in values if value is not None and math.isfinite(value)]
 
 
-def short(name: str) -> str:
-    """A name for an axis: long names are cut in the middle."""
-    return name if len(name) <= LONGEST_NAME else f"{name[:9]}…{name[10 - LONGEST_NAME :]}"
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Names for an axis or a legend: long ones are cut in the middle, unless some would be the same."""
+    cut = [name if len(name) <= LONGEST_NAME else f"{name[:9]}…{name[10 - LONGEST_NAME :]}" for name in names]
+    return cut if len(set(cut)) == len(set(names)) else list(names)
 
 
 def _categories(names: Iterable[str], most: int | None = None) -> dict[str, Any]:
     """An axis of names, in their order; of more than `most`, one in so many is shown."""
     order = list(dict.fromkeys(names))
     named = order[:: math.ceil(len(order) / most)] if most and order else order
-    shown = [short(name) for name in named]
-    if len(set(shown)) < len(named):
-        shown = named
-    axis = {"type": "category", "tickvals": named, "ticktext": shown}
+    axis = {"type": "category", "tickvals": named, "ticktext": _shortened(named)}
     return axis if named == order else axis | {"categoryorder": "array", "categoryarray": order}
 
 
@@ -112,7 +112,7 @@ def box_figure(
         if drawn:
             traces.append(_boxes(series, drawn, colour(number)))
     axis = _categories((scenario for its in values.values() for scenario in its), MOST_NAMES)
-    wide = len(axis["tickvals"]) > CROWDED
+    wide, upright = len(axis["tickvals"]) > CROWDED, len(axis["tickvals"]) > UPRIGHT_NAMES
     return Figure(
         name,
         title,
@@ -123,9 +123,9 @@ def box_figure(
         {
             "boxmode": "group",
             "yaxis": {"title": unit, "tickformat": tick, "type": "log" if log else "linear"},
-            "xaxis": axis,
+            "xaxis": axis | {"tickangle": 90} if upright else axis,
         },
-        height=400 if wide else Figure.height,
+        height=500 if upright else 400 if wide else Figure.height,
         wide=wide,
     )
 
@@ -159,13 +159,14 @@ def ecdf_figure(
     """Empirical distribution functions, a line per series."""
     rows: list[tuple[Cell, ...]] = []
     traces = []
+    legend = dict(zip(values, _shortened(list(values)), strict=True))
     for number, (series, measured) in enumerate(values.items()):
         at, part = ecdf(_known(measured))
         rows += [(series, *point) for point in zip(at.tolist(), part.tolist(), strict=True)]
         if len(at):
             # Series beyond the palette repeat its colours with other dashes.
             ink, dash = colour(number % COLOURS), ("solid", *DASHES)[number // COLOURS % (1 + len(DASHES))]
-            traces.append(_line(series, at.tolist(), part.tolist(), ink, shape="hv", dash=dash))
+            traces.append(_line(legend[series], at.tolist(), part.tolist(), ink, shape="hv", dash=dash))
     return Figure(
         name,
         title,
@@ -176,6 +177,7 @@ def ecdf_figure(
         {"xaxis": {"title": unit}, "yaxis": {"title": "part of samples", "range": [0, 1.02]}},
         # Extra height for the legend above the lines.
         height=max(320, 260 + LEGEND_PX * len(traces)),
+        wide=max(map(len, legend.values()), default=0) > LONGEST_NAME,
     )
 
 
@@ -196,14 +198,19 @@ def line_figure(
 
     `marks` are lines to compare with, such as published numbers: dotted, and in the table too.
     """
+    legend = dict(zip((*lines, *marks), _shortened([*lines, *marks]), strict=True))
     traces = [
-        _line(series, [p[0] for p in points], [p[1] for p in points], colour(number))
+        _line(legend[series], [p[0] for p in points], [p[1] for p in points], colour(number))
         for number, (series, points) in enumerate(lines.items())
         if points
     ]
     traces += [
         _line(
-            series, [p[0] for p in points], [p[1] for p in points], "@soft", dash=DASHES[number % len(DASHES)]
+            legend[series],
+            [p[0] for p in points],
+            [p[1] for p in points],
+            "@soft",
+            dash=DASHES[number % len(DASHES)],
         )
         for number, (series, points) in enumerate(marks.items())
     ]
@@ -231,7 +238,7 @@ def _line(
     return {
         "type": "scatter",
         "mode": "lines+markers" if len(x) < 30 and shape == "linear" and dash == "solid" else "lines",
-        "name": short(series),
+        "name": series,
         "showlegend": bool(series),
         "x": list(x),
         "y": list(y),
@@ -341,7 +348,10 @@ def heat_figure(
     digits: int = 3,
     diverging: bool = False,
 ) -> Figure:
-    """A heat map with its values in the cells; `diverging` has one colour below 0 and one above."""
+    """A heat map with its values in the cells; `diverging` has one colour below 0 and one above.
+
+    Numbers grow from the bottom, words are read from the top.
+    """
     rows = tuple(
         (grid.x[i], grid.y[j], cell, grid.counts[j][i])
         for j, line in enumerate(grid.values)
@@ -372,7 +382,8 @@ def heat_figure(
         (trace,),
         {
             "xaxis": {"title": x, **_categories(_words(at) for at in grid.x)},
-            "yaxis": {"title": y, **_categories(_words(at) for at in grid.y)},
+            "yaxis": {"title": y, **_categories(_words(at) for at in grid.y)}
+            | ({"autorange": "reversed"} if any(isinstance(at, str) for at in grid.y) else {}),
         },
         height=150 + 40 * len(grid.y),
     )
@@ -418,13 +429,11 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
         traces.append(
             {
                 "type": "scatter",
-                "mode": "markers+text",
+                "mode": "markers",
                 "name": label,
                 "x": [positions[at][0] for at in its],
                 "y": [-positions[at][1] for at in its],
                 "text": [texts[at] for at in its],
-                "textposition": "bottom center",
-                "textfont": {"size": 10, "color": "@ink"},
                 "hovertemplate": "%{text}<extra></extra>",
                 "marker": {"color": ink, "size": 12},
             }
@@ -452,6 +461,19 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
             },
             "yaxis": {**hidden, "range": [-depth - 0.8, 0.3]},
             "hovermode": "closest",
+            "annotations": [
+                {
+                    "x": x,
+                    "y": -depth_of,
+                    "text": texts[at],
+                    "showarrow": False,
+                    "yanchor": "top",
+                    "yshift": -8,
+                    "bgcolor": "@card",
+                    "font": {"size": 10, "color": "@ink"},
+                }
+                for at, (x, depth_of) in positions.items()
+            ],
         },
         height=140 + 110 * depth,
     )

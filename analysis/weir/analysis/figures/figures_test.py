@@ -22,11 +22,13 @@ from weir.analysis.figures import (
     Records,
     Section,
     Study,
+    Table,
     as_csv,
     as_svg,
     box_figure,
     browser,
     dot_figure,
+    ecdf_figure,
     evaluation,
     heat_figure,
     line_figure,
@@ -76,7 +78,8 @@ def made_up() -> Study:
         found += flows(f"{rate:g} Mbit/s", "bbr", bbr, rate, rtt, number)
         found += flows(f"{rate:g} Mbit/s", "cubic", cubic, rate, rtt, number + 10)
     pairs = [
-        PairRecord("r", f"{rate} Mbit/s", "shared", truth, truth, score, score, 0.1 * n + 0.05)
+        PairRecord("r", f"{rate} Mbit/s", detector, truth, truth, score, score, 0.1 * n + 0.05)
+        for detector in ("shared", "wehey_loss_trend")
         for rate in (40, 80)
         for n in range(5)
         for truth, score in (("shared", 0.8 - n / 10), ("separate", n / 10))
@@ -126,8 +129,72 @@ def test_distributions_of_many_scenarios_are_drawn_by_congestion_control_alone()
         drawn = figure(study(Records(tuple(found), (), ()), "Many"), "queueing-delay")
         return {trace["name"] for trace in drawn.traces}
 
-    assert len(series(24)) == 48
-    assert series(25) == {"bbr", "cubic"}
+    assert len(series(12)) == 24
+    assert series(13) == {"bbr", "cubic"}
+
+
+def test_a_legend_of_long_names_that_cannot_be_cut_takes_the_full_width() -> None:
+    def drawn(*names: str) -> Figure:
+        return ecdf_figure("x", "X", "", {name: [1.0, 2.0] for name in names}, unit="ms")
+
+    cut = drawn(*(f"scenario {letter * 30} {letter}" for letter in "ab"))
+    assert (cut.wide, cut.traces[0]["name"]) == (False, "scenario …aaaaaaaaaaaa a")
+    same = [f"{'x' * 10}{letter}{'x' * 20}" for letter in "ab"]
+    assert (drawn(*same).wide, [trace["name"] for trace in drawn(*same).traces]) == (True, same)
+
+
+def test_a_map_of_gains_holds_the_other_conditions_fixed() -> None:
+    found: list[FlowRecord] = []
+    for rate, rtt, buffer_kb, bbr in (
+        *((rate, rtt, 100.0, rate * rtt * 1e4) for rate in (10.0, 20.0, 50.0) for rtt in (20.0, 50.0)),
+        *((10.0, rtt, 1000.0, 1e9) for rtt in (20.0, 50.0)),
+    ):
+        for cc, goodput in (("bbr", bbr), ("cubic", 1e6)):
+            its = flows(f"{rate:g} {rtt:g} {buffer_kb:g}", cc, goodput, rate, rtt, 1)
+            found += [replace(flow, factors={**flow.factors, "buffer_kb": buffer_kb}) for flow in its]
+    # Eight flows at once under a condition that others met with two: another condition.
+    crowd = [replace(flow, run="crowd", scenario="crowd") for _ in range(2) for flow in found[:4]]
+    page = study(Records(tuple(found + crowd), (), ()), "Gains")
+    gains = figure(page, "gp-gain")
+    assert gains.caption.endswith("burst or queue 100 kB, random loss 0 %, measured flows 2 at once.")
+    assert gains.traces[0]["z"] == [
+        [pytest.approx(rate * rtt - 100) for rate in (10, 20, 50)] for rtt in (20, 50)
+    ]
+    # Rate and buffer have two of four cells with the second buffer at one rate: 4 of 6.
+    assert {item.name for item in page.tables if "gp-gain" in item.name} == {
+        "gp-gain",
+        "gp-gain-rate-buffer",
+        "gp-gain-rtt-buffer",
+    }
+
+
+def test_medians_of_many_scenarios_are_a_table() -> None:
+    def medians(scenarios: int) -> dict[str, Table]:
+        found = [
+            flow
+            for number in range(scenarios)
+            for cc in ("bbr", "cubic")
+            for flow in flows(f"scenario {number}", cc, 1e7, 40.0, 20.0, number)
+        ]
+        page = study(Records(tuple(found), (), ()), "Many")
+        return {item.name: item for item in page.tables if item.name.startswith(("map-", "medians"))}
+
+    assert set(medians(48)) == {"map-loss", "map-delay", "map-retransmissions", "map-throughput"}
+    [table] = medians(49).values()
+    assert len(table.rows) == 98
+    assert table.rows[0][:3] == ("scenario 0", "bbr", 4)
+    assert table.columns[-1] == "throughput, Mbit/s"
+    assert table.rows[0][-1] == pytest.approx(10.5)
+
+
+def test_boxes_keep_the_order_of_the_scenarios_whatever_the_congestion_control() -> None:
+    found = [
+        *flows("first", "cubic", 1e7, 40.0, 20.0, 1),
+        *flows("second", "bbr", 1e7, 40.0, 20.0, 2),
+        *flows("third", "cubic", 1e7, 40.0, 20.0, 3),
+    ]
+    drawn = figure(study(Records(tuple(found), (), ()), "Order"), "loss")
+    assert drawn.layout["xaxis"]["tickvals"] == ["first", "second", "third"]
 
 
 def test_the_gain_is_of_medians_under_one_condition(made_up: Study) -> None:
@@ -144,11 +211,11 @@ def test_buffers_and_random_loss_are_conditions_too() -> None:
             more = {"buffer_kb": buffer_kb, "random_loss_percent": loss}
             found += [replace(flow, factors={**flow.factors, **more}) for flow in its]
     page = study(Records(tuple(found), (), ()), "Buffers")
-    [buffers] = figure(page, "gp-gain-rate-buffer").traces
-    [losses] = figure(page, "gp-gain-rate-random-loss").traces
-    # The small buffer has 100 % without loss and 200 % with it: the cell holds their median.
-    assert (buffers["y"], buffers["z"]) == (["100", "1000"], [[pytest.approx(150)], [pytest.approx(-50)]])
-    assert (losses["y"], losses["z"]) == (["0", "1"], [[pytest.approx(25)], [pytest.approx(200)]])
+    # Rate and RTT do not vary, so there is one map, and no condition is merged with another.
+    assert [item.name for item in page.tables if "gp-gain" in item.name] == ["gp-gain-buffer-random-loss"]
+    [trace] = figure(page, "gp-gain-buffer-random-loss").traces
+    assert (trace["x"], trace["y"]) == (["100", "1000"], ["0", "1"])
+    assert trace["z"] == [[pytest.approx(100), pytest.approx(-50)], [pytest.approx(200), None]]
     assert {row[1] for row in figure(page, "decision-tree").rows if row[1]} == {"burst or queue, kB"}
 
 

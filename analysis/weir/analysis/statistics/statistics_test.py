@@ -61,6 +61,16 @@ def test_the_distribution_function_counts_values_up_to_each() -> None:
     assert (at.tolist(), part.tolist()) == ([1.0, 2.0, 5.0], [0.25, 0.75, 1.0])
 
 
+def test_the_p_of_samples_that_hardly_differ_is_one_and_nothing_is_said_on_the_terminal(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    # scipy's exact p of these exceeds 1 by rounding.
+    found = kolmogorov_smirnov([0.0] * 5, [0.0] * 4 + [1.0])
+    assert found is not None
+    assert (found.statistic, found.p) == (pytest.approx(0.2), 1.0)
+    assert not recwarn.list
+
+
 def test_the_kolmogorov_smirnov_distance_and_its_p_by_all_arrangements() -> None:
     a, b = [0.1, 0.4, 0.7, 1.1], [0.5, 0.8, 0.9, 1.2, 1.5]
 

@@ -16,7 +16,7 @@ from weir.analysis.figures import Figure, Section, Table, browser, render_study
 from weir.analysis.figures.page import as_csv
 from weir.campaign.load import Campaign, Overrides, PlannedRun, load_campaign
 from weir.campaign.outcome import Outcome
-from weir.campaign.page import page_and_summary, page_of
+from weir.campaign.page import page_and_summary, page_of, short_names
 from weir.campaign.studies import STUDIES
 from weir.campaign.studies.bbr_dominant import first_ahead
 from weir.campaign.studies.measured import Measured
@@ -130,6 +130,38 @@ def test_summary_and_table_have_every_statement_and_nothing_is_compared_without_
         assert says in found[0].text
         if published is not None and ours is not None:
             assert difference == pytest.approx(ours - published, abs=0.0011)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        # BBR and CUBIC under one condition have one name, because the figures show them apart.
+        ("bbr-or-cubic-table", "250 ms, 100 kB, 7 %, 1 Gbit/s"),
+        # Flows of CUBIC run beside both BBR and Vegas, so these are told apart.
+        ("bbr-dominant", "bbr, 1"),
+        ("buffer-class", "0.01 BDP"),
+        ("wehey-bbr", "40 Mbit/s, BBR with BBR, common"),
+    ],
+)
+def test_scenarios_are_told_apart_by_short_names(
+    name: str, short: str, tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    campaign = load_campaign(EXPERIMENTS / f"{name}.yaml")
+    found = made_up(campaign, tmp_path, shape)
+    names = short_names(found)
+    assert next(iter(names.values())) == short
+    cells = {
+        (names[", ".join(run.cell.values())], flow["cc"], tuple(run.cell.values()))
+        for run in found
+        for flow in run.measured
+    }
+    assert len({at[:2] for at in cells}) == len(cells)
+
+
+def test_a_label_that_all_cells_share_is_in_no_short_name(tmp_path: Path, shape: dict[str, Any]) -> None:
+    found = made_up(load_campaign(EXPERIMENTS / "wehey-bbr.yaml"), tmp_path, shape)
+    some = [run for run in found if run.cell["policer"] == "common"]
+    assert "40 Mbit/s, BBR with BBR" in short_names(some).values()
 
 
 def test_invalid_runs_are_not_counted(tmp_path: Path, shape: dict[str, Any]) -> None:
