@@ -107,7 +107,8 @@ class SwitchByAddress(ABC):
 
     async def read(self, control: SwitchControl) -> None:
         """Read the counters of program, links, cards, and queues of a bmv2."""
-        after = await self._counted(control)
+        # A frame between the readings of program and cards would pass for one that the switch lost.
+        after = await self._at_rest(control)
         self._met = {port: met.since(self._before[port]) for port, met in after.items()}
         self._links = await control.read_links()
         if self._queueing is not None:
@@ -146,7 +147,7 @@ class SwitchByAddress(ABC):
         return {}
 
     async def _at_rest(self, control: SwitchControl) -> dict[int, PortMet]:
-        """The counters of both sides once two readings agree: older frames may still be under way."""
+        """The counters of both sides once two readings agree, so that no frame came between the two sides."""
         last = await self._counted(control)
         for _ in range(_MOST_READINGS):
             await asyncio.sleep(self.quiet_s)
