@@ -18,6 +18,7 @@ from weir.analysis.statistics import Box, DecisionTree, HeatMap, Share, box, dec
 COLOURS = 8
 LONGEST_NAME = 24
 LEGEND_PX = 14
+LETTER_PX = 6
 CROWDED = 12
 """Box plots with more scenarios take the full width of the page, and height for their names."""
 MOST_NAMES = 48
@@ -125,7 +126,11 @@ def box_figure(
             "yaxis": {"title": unit, "tickformat": tick, "type": "log" if log else "linear"},
             "xaxis": axis | {"tickangle": 90} if upright else axis,
         },
-        height=500 if upright else 400 if wide else Figure.height,
+        height=260 + LETTER_PX * max(map(len, axis["ticktext"]))
+        if upright
+        else 400
+        if wide
+        else Figure.height,
         wide=wide,
     )
 

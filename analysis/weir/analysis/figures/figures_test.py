@@ -265,6 +265,9 @@ def test_boxes_of_many_scenarios_take_the_full_width() -> None:
         return box_figure("b", "B", "", {"a": {f"scenario {n}": [1.0] for n in range(scenarios)}}, unit="s")
 
     assert [drawn(count).wide for count in (12, 13)] == [False, True]
+    # Upright names take nothing from the height of the boxes.
+    assert drawn(25).layout["xaxis"]["tickangle"] == 90
+    assert drawn(25).height - drawn(24).height == 260 + 6 * len("scenario 24") - 400
     page = render_study(Study("s", "", (Section("a", "A", "", (drawn(12), drawn(13))),)))
     assert re.findall(r"<figure.*>", page) == ["<figure>", '<figure class="wide">']
 
