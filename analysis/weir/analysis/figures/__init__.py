@@ -8,16 +8,15 @@ from weir.analysis.figures.figure import (
     box_figure,
     dot_figure,
     ecdf_figure,
-    grown_tree,
     heat_figure,
     line_figure,
     share_figure,
-    tree_figure,
 )
 from weir.analysis.figures.page import DrawingError, as_csv, as_svg, render_study, write_study
 from weir.analysis.figures.paths import path_study
 from weir.analysis.figures.records import FlowRecord, PairRecord, Records, of_capture, of_run
 from weir.analysis.figures.study import Section, Study, evaluation, study
+from weir.analysis.figures.trees import grown_tree, tree_figure
 from weir.analysis.figures.verdicts import verdict_items
 
 __all__ = [

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from weir.analysis.figures.figure import Figure, grown_tree, heat_figure
+from weir.analysis.figures.figure import Figure, heat_figure
 from weir.analysis.figures.records import FlowRecord
+from weir.analysis.figures.trees import grown_tree
 from weir.analysis.statistics import gp_gain_percent, heat_map
 
 MIN_TREE_SAMPLES = 8
