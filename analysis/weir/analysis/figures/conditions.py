@@ -84,7 +84,7 @@ def gain_maps(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ..
     if found:
         return tuple(found)
     varying = [number for number in range(len(FACTORS)) if len({at[number] for at in gains}) > 1]
-    x, y = sorted([*varying, *(number for number in (RTT, RATE) if number not in varying)][:2])
+    x, y, *_ = dict.fromkeys([*varying, RATE, RTT])
     return (_gain_map((x, y), gains, "; a cell with several conditions shows their median"),)
 
 
@@ -127,7 +127,7 @@ def _filled(plane: Plane, gains: Gains) -> bool:
 def _gain_map(plane: Plane, gains: Gains, more: str) -> Figure:
     x, y = plane
     return heat_figure(
-        "gp-gain" if plane == (RATE, RTT) else f"gp-gain-{FACTORS[x].id}-{FACTORS[y].id}",
+        "gp-gain" if set(plane) == {RATE, RTT} else f"gp-gain-{FACTORS[x].id}-{FACTORS[y].id}",
         f"GpGain of BBR over CUBIC by {FACTORS[x].name} and {FACTORS[y].name}",
         f"(goodput of BBR − goodput of CUBIC) ÷ goodput of CUBIC, medians of each condition{more}.",
         heat_map([(at[x], at[y], gain) for at, gain in gains.items()]),

@@ -168,6 +168,17 @@ def test_a_map_of_gains_holds_the_other_conditions_fixed() -> None:
     }
 
 
+def test_a_map_of_gains_over_one_condition_has_it_from_left_to_right() -> None:
+    found: list[FlowRecord] = []
+    for buffer_kb in (10.0, 20.0, 40.0):
+        for cc, goodput in (("bbr", 2e7), ("cubic", 1e7)):
+            its = flows(f"{buffer_kb:g} kB", cc, goodput, 40.0, 20.0, 1)
+            found += [replace(flow, factors={**flow.factors, "buffer_kb": buffer_kb}) for flow in its]
+    page = study(Records(tuple(found), (), ()), "Buffers")
+    [trace] = figure(page, "gp-gain-buffer-rate").traces
+    assert (trace["x"], trace["y"]) == (["10", "20", "40"], ["40"])
+
+
 def test_medians_of_many_scenarios_are_a_table() -> None:
     def medians(scenarios: int) -> dict[str, Table]:
         found = [
