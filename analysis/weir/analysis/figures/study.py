@@ -269,12 +269,17 @@ def _medians(flows: Sequence[FlowRecord]) -> tuple[Table, ...]:
     )
 
 
-def _median_table(flows: Sequence[FlowRecord]) -> Table:
+def _groups(flows: Sequence[FlowRecord]) -> dict[tuple[str, str], list[FlowRecord]]:
+    """The flows by scenario and congestion control."""
     groups: dict[tuple[str, str], list[FlowRecord]] = {}
     for flow in flows:
         groups.setdefault((flow.scenario, flow.cc), []).append(flow)
+    return groups
+
+
+def _median_table(flows: Sequence[FlowRecord]) -> Table:
     rows: list[tuple[Cell, ...]] = []
-    for at, its in groups.items():
+    for at, its in _groups(flows).items():
         known = [[v for v in map(measure.of, its) if v is not None] for measure in MEASURES]
         rows.append((*at, len(its), *(float(np.median(values)) if values else None for values in known)))
     measures = (f"{measure.title.lower()}, {measure.unit}" for measure in MEASURES)
@@ -284,10 +289,7 @@ def _median_table(flows: Sequence[FlowRecord]) -> Table:
 
 def _tests(flows: Sequence[FlowRecord]) -> tuple[Table, ...]:
     rows: list[tuple[Cell, ...]] = []
-    groups: dict[tuple[str, str], list[FlowRecord]] = {}
-    for flow in flows:
-        groups.setdefault((flow.scenario, flow.cc), []).append(flow)
-    for (one, its), (other, others) in combinations(groups.items(), 2):
+    for (one, its), (other, others) in combinations(_groups(flows).items(), 2):
         # Samples that differ in both scenario and congestion control show the effect of neither.
         if (one[0] == other[0]) == (one[1] == other[1]):
             continue
