@@ -149,8 +149,8 @@ def _name(cell: Cell) -> str:
 def short_names(outcomes: Sequence[Outcome]) -> dict[str, str]:
     """Names of cells for figures that show congestion controls apart, by the full names.
 
-    A name has no label that all cells share, and none that is the congestion control of all its flows: so BBR
-    and CUBIC under the same condition have one name. Where that would merge two cells, names stay full.
+    A name has no label that all cells share, and none that is the congestion control of its only flow: so BBR
+    and CUBIC alone under the same condition have one name. Where that would merge two cells, names stay full.
     """
     cells = {_name(outcome.cell): outcome for outcome in outcomes}
     axes = dict.fromkeys(axis for outcome in cells.values() for axis in outcome.cell)
@@ -159,20 +159,25 @@ def short_names(outcomes: Sequence[Outcome]) -> dict[str, str]:
         name: ", ".join(outcome.cell[axis] for axis in kept if axis in outcome.cell)
         for name, outcome in cells.items()
     }
-    flows = [(short[name], cc) for name, outcome in cells.items() for cc in _congestion_controls(outcome)]
+    flows = [
+        (short[name], cc)
+        for name, outcome in cells.items()
+        for cc in {flow["cc"] for flow in outcome.measured}
+    ]
     return short if all(short.values()) and len(set(flows)) == len(flows) else {name: name for name in cells}
 
 
 def _said_elsewhere(axis: str, cells: Sequence[Outcome]) -> bool:
-    """Whether all cells have the same label, or each label is the congestion control of its cell's flows."""
+    """Whether all cells have the same label, or each label is the congestion control of its cell's only flow.
+
+    Of several flows, fairness and verdicts on pairs are shown by scenario alone, so these need the label.
+    """
     labels = {outcome.cell.get(axis) for outcome in cells}
     return len(labels) == 1 or all(
-        _congestion_controls(outcome) == {outcome.cell[axis]} for outcome in cells if axis in outcome.cell
+        [flow["cc"] for flow in outcome.measured] == [outcome.cell[axis]]
+        for outcome in cells
+        if axis in outcome.cell
     )
-
-
-def _congestion_controls(outcome: Outcome) -> set[str | None]:
-    return {flow["cc"] for flow in outcome.measured}
 
 
 def _renamed(records: Records, names: Mapping[str, str]) -> Records:

@@ -67,13 +67,14 @@ def _condition(factors: Mapping[str, float], at_once: int) -> Condition | None:
 def gain_maps(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, ...]:
     """BBR's gain over CUBIC: a map per pair of factors that vary, with the other factors held fixed.
 
-    Of the values of the other factors, a map has those that most conditions share. A map without half of its
-    cells is left out; if no map is left, one has all conditions.
+    Of the values of the other factors, a map has those that most conditions share. A map that is not
+    more than half full is left out; if no map is left, one has all conditions.
     """
     gains = _gains(flows)
     if not gains:
         notes.append(
-            "no gain of goodput: no condition (rate, RTT, buffer, random loss) was met by both BBR and CUBIC"
+            "no gain of goodput: no condition (rate, RTT, buffer, random loss, flows at once) was met by "
+            "both BBR and CUBIC"
         )
         return ()
     found = []

@@ -114,6 +114,9 @@ def box_figure(
             traces.append(_boxes(series, drawn, colour(number)))
     axis = _categories((scenario for its in values.values() for scenario in its), MOST_NAMES)
     wide, upright = len(axis["tickvals"]) > CROWDED, len(axis["tickvals"]) > UPRIGHT_NAMES
+    height = 400 if wide else Figure.height
+    if upright:
+        height = 260 + LETTER_PX * max(map(len, axis["ticktext"]))
     return Figure(
         name,
         title,
@@ -126,11 +129,7 @@ def box_figure(
             "yaxis": {"title": unit, "tickformat": tick, "type": "log" if log else "linear"},
             "xaxis": axis | {"tickangle": 90} if upright else axis,
         },
-        height=260 + LETTER_PX * max(map(len, axis["ticktext"]))
-        if upright
-        else 400
-        if wide
-        else Figure.height,
+        height=height,
         wide=wide,
     )
 

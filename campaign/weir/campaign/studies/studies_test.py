@@ -164,6 +164,17 @@ def test_a_label_that_all_cells_share_is_in_no_short_name(tmp_path: Path, shape:
     assert "40 Mbit/s, BBR with BBR" in short_names(some).values()
 
 
+def test_the_congestion_control_of_several_flows_stays_in_the_name(
+    tmp_path: Path, shape: dict[str, Any]
+) -> None:
+    # Fairness and verdicts are shown by scenario alone: those of BBR and of CUBIC must not be in one box.
+    found = made_up(load_campaign(EXPERIMENTS / "bbr-or-cubic-table.yaml"), tmp_path, shape)
+    twice = [
+        Outcome(**{**vars(run), "result": {**run.result, "flows": 2 * run.result["flows"]}}) for run in found
+    ]
+    assert "250 ms, 100 kB, 7 %, 1 Gbit/s, bbr" in short_names(twice).values()
+
+
 def test_invalid_runs_are_not_counted(tmp_path: Path, shape: dict[str, Any]) -> None:
     campaign = campaign_of("bbr-dominant")
     runs = made_up(campaign, tmp_path, shape)
