@@ -230,7 +230,7 @@ tofino-quantization: $(VENV)/.python ## docs/images/tofino-quantization.png: rat
 .PHONY: chaos
 chaos: N ?= 20
 chaos: SEED ?= 1
-chaos: setup ## faults in each process of runs and campaigns at random moments: make chaos [N=1000] [SEED=…] [ARGS='--only NUMBER']
+chaos: setup ## faults in each process of runs and campaigns at random moments: make chaos [N=1000] [SEED=…] [ARGS='--jobs 2' or '--only NUMBER']
 	PYTHONPATH=chaos $(BIN)/python -m weir.chaos --trials $(N) --seed $(SEED) $(ARGS)
 
 .PHONY: bench-switch
