@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! v1model's hash algorithms, and the hash of the tables.
 
+use std::sync::LazyLock;
+
 use crc::{Algorithm, CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc, Table};
 
 use crate::ir::Algo;
@@ -106,9 +108,49 @@ static CRC32_FROM_ZERO: Crc<u32, Table<CHUNK_BYTES>> =
         ..CRC_32_ISO_HDLC
     });
 
-/// Hash of a packed table key: folded multiplication of two words at a time, seeded.
+/// The longest input of which [`contributions`] has all bytes.
+pub(crate) const SHORT_BYTES: usize = 16;
+
+/// `[k][b]` is what a byte of value `b` that `k` bytes follow contributes to a CRC.
+pub(crate) type Contributions = [[u32; 256]; SHORT_BYTES];
+
+/// What single bytes contribute to a CRC: its value over an input is the exclusive or of these and of its value over as
+/// many zeros, because a CRC is linear but for its initial value. None for other algorithms.
+pub(crate) fn contributions(algo: Algo) -> Option<&'static Contributions> {
+    static OF_CRC16: LazyLock<Box<Contributions>> = LazyLock::new(|| all_of(Algo::Crc16));
+    static OF_CRC16_CCITT: LazyLock<Box<Contributions>> =
+        LazyLock::new(|| all_of(Algo::Crc16Ccitt));
+    static OF_CRC32: LazyLock<Box<Contributions>> = LazyLock::new(|| all_of(Algo::Crc32));
+    match algo {
+        Algo::Crc16 => Some(&OF_CRC16),
+        Algo::Crc16Ccitt => Some(&OF_CRC16_CCITT),
+        Algo::Crc32 => Some(&OF_CRC32),
+        Algo::Crc16Custom
+        | Algo::Crc32Custom
+        | Algo::Csum16
+        | Algo::Identity
+        | Algo::Xor16
+        | Algo::Random => None,
+    }
+}
+
+fn all_of(algo: Algo) -> Box<Contributions> {
+    let mut all = Box::new([[0; 256]; SHORT_BYTES]);
+    for (after, table) in all.iter_mut().enumerate() {
+        let mut input = vec![0; after + 1];
+        let zeros = compute(algo, &input);
+        for (byte, entry) in (0..=u8::MAX).zip(table) {
+            input[0] = byte;
+            *entry = u32::try_from(compute(algo, &input) ^ zeros).unwrap_or_default();
+        }
+    }
+    all
+}
+
+/// Hash of a packed table key of `len` words, which `word` gives by number: folded multiplication of two words at a
+/// time, seeded.
 #[inline(always)]
-pub(crate) fn key_hash(seed: u64, mut words: impl Iterator<Item = u64>) -> u64 {
+pub(crate) fn key_hash(seed: u64, len: usize, word: impl Fn(usize) -> u64) -> u64 {
     let fold = |a: u64, b: u64| {
         let product = u128::from(a) * u128::from(b);
         #[expect(clippy::cast_possible_truncation, reason = "both halves are folded")]
@@ -116,11 +158,13 @@ pub(crate) fn key_hash(seed: u64, mut words: impl Iterator<Item = u64>) -> u64 {
         folded
     };
     let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
-    while let Some(a) = words.next() {
-        let b = words
-            .next()
-            .map_or(0xd6e8_feb8_6659_fd93, |b| b ^ 0xa076_1d64_78bd_642f);
-        state = fold(a ^ state, b);
+    let mut at = 0;
+    while at + 1 < len {
+        state = fold(word(at) ^ state, word(at + 1) ^ 0xa076_1d64_78bd_642f);
+        at += 2;
+    }
+    if at < len {
+        state = fold(word(at) ^ state, 0xd6e8_feb8_6659_fd93);
     }
     state
 }
@@ -157,6 +201,20 @@ mod tests {
                 let mut buffer = vec![0; LEAD_BYTES];
                 buffer.extend(&bytes);
                 prop_assert_eq!(compute_after_lead(algo, &mut buffer), compute(algo, &bytes), "{:?}", algo);
+            }
+        }
+
+        #[test]
+        fn a_crc_is_the_sum_of_what_its_bytes_contribute(
+            bytes in prop::collection::vec(any::<u8>(), 0..=SHORT_BYTES)
+        ) {
+            for algo in [Algo::Crc16, Algo::Crc16Ccitt, Algo::Crc32] {
+                let contributions = contributions(algo).unwrap();
+                let zeros = compute(algo, &vec![0; bytes.len()]);
+                let sum = bytes.iter().rev().zip(contributions).fold(zeros, |sum, (byte, table)| {
+                    sum ^ u64::from(table[usize::from(*byte)])
+                });
+                prop_assert_eq!(sum, compute(algo, &bytes), "{:?}", algo);
             }
         }
 

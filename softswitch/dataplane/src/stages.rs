@@ -97,15 +97,15 @@ pub(crate) fn resume_ingress(
     match packet.progress.resume_at {
         IngressProgress::ENDED => packet.ingress_result,
         IngressProgress::START => ingress(code, cx, tables, packet),
-        _ => {
-            let result = code.and_then(|code| code.resume_ingress(cx, tables, packet));
-            result.unwrap_or_default()
-        }
+        _ => match code {
+            Some(code) => code.resume_ingress(cx, tables, packet).unwrap_or_default(),
+            None => IngressResult::default(),
+        },
     }
 }
 
 /// Writes the metadata of egress and runs egress to its end or to `exit`.
-#[inline]
+#[inline(always)]
 pub(crate) fn egress(
     code: Code<'_>,
     cx: &mut Cx<'_>,
@@ -113,7 +113,7 @@ pub(crate) fn egress(
     packet: &mut Packet,
     metadata: EgressMetadata,
 ) -> EgressResult {
-    let result = code.and_then(|code| code.egress(cx, tables, packet, metadata));
+    let result = code.and_then(|code| code.egress(cx, tables, packet, &metadata));
     result.unwrap_or_else(|| pipeline::egress(cx, tables, packet, metadata))
 }
 

@@ -10,11 +10,15 @@
 //! - It reads and writes cells of counters and registers, and passes cells of meters to a helper, only at indices below
 //!   the number of cells in the array itself, and only of arrays that `Ir` has. A switch runs the code only if it has
 //!   exactly these arrays (`Native::fits`), and their number never changes.
-//! - It indexes tables only through helpers, which check the index. It reads action arguments only below the count that
-//!   it compared, or from `ZEROS`.
+//! - It hands tables to helpers only at indices below the number of tables that `Ir` has. A switch runs the code only if
+//!   it has as many (`Native::fits`), and their number never changes. The number of words of a key is that of the same
+//!   table in `Ir`. It reads action arguments only below the count that it compared, or from `ZEROS`.
+//! - The tables of a CRC that it hands to a helper live as long as the program.
 //! - The pointers of a frame come from references that the caller holds exclusively until the code returns. The code
 //!   itself accesses only the frame, the PHV and arguments. Helpers create references from the frame one at a time and
 //!   keep none. Arguments lie in a table or profile, which no step of an action changes.
+//! - Words of a frame that are not written are not read: the code reads those of `Frame::begin` and, by function, those
+//!   that its caller below writes; it writes the results itself.
 //! - A paused pipeline is resumed by the same code with unchanged tables, because a burst borrows the switch
 //!   exclusively. If it paused in an action, the arguments are looked up again. A number of a pause that the code does
 //!   not know ends the pipeline.
@@ -46,6 +50,8 @@ pub(crate) struct Native {
     phv_bytes: usize,
     /// Numbers of counters, meters and registers.
     arrays: (usize, usize, usize),
+    /// Number of tables.
+    tables: usize,
     ingress: Function,
     egress: Function,
     parser: Option<Function>,
@@ -90,6 +96,7 @@ impl Native {
         Self {
             phv_bytes: ir.phv_bytes,
             arrays: (info.counters.len(), info.meters.len(), info.registers.len()),
+            tables: ir.tables.len(),
             ingress: function(functions.ingress),
             egress: function(functions.egress),
             parser: functions.parser.map(function),
@@ -106,14 +113,14 @@ impl Native {
         self.registered.as_ref()
     }
 
-    /// Whether the externs have exactly the arrays that the code was compiled for.
-    pub(crate) fn fits(&self, externs: &Externs) -> bool {
+    /// Whether these are exactly the arrays and as many tables as the code was compiled for.
+    pub(crate) fn fits(&self, externs: &Externs, tables: &[TableState]) -> bool {
         let arrays = (
             externs.counters.len(),
             externs.meters.len(),
             externs.registers.len(),
         );
-        arrays == self.arrays
+        arrays == self.arrays && tables.len() == self.tables
     }
 
     /// Whether the packets of a burst may pause in ingress.
@@ -121,15 +128,10 @@ impl Native {
         self.may_pause
     }
 
-    /// A frame for the packet; None if the PHV is not that of the program.
+    /// Whether the packet's PHV is that of the program.
     #[inline(always)]
-    fn frame(
-        &self,
-        cx: &mut Cx<'_>,
-        tables: &mut [TableState],
-        packet: &mut Packet,
-    ) -> Option<Frame> {
-        (packet.phv.len() == self.phv_bytes).then(|| Frame::new(cx, tables, packet))
+    fn has_phv_of(&self, packet: &Packet) -> bool {
+        packet.phv.len() == self.phv_bytes
     }
 
     /// Runs ingress; None (and nothing done) if the PHV is not that of the program, or for a packet that the parser has
@@ -141,37 +143,48 @@ impl Native {
         tables: &mut [TableState],
         packet: &mut Packet,
     ) -> Option<IngressResult> {
-        if packet.exit {
+        if packet.exit || !self.has_phv_of(packet) {
             return None;
         }
-        let mut frame = self.frame(cx, tables, packet)?;
+        let mut frame = MaybeUninit::uninit();
+        let frame = Frame::begin(&mut frame, cx, tables, packet);
         // SAFETY: see the module documentation.
-        unsafe { frame.run(self.ingress) };
-        Some(frame.ingress_result())
+        unsafe {
+            ((*frame).may_pause, (*frame).resume_at) = (0, 0);
+            (self.ingress)(frame);
+            Some(Frame::ingress_result(frame))
+        }
     }
 
-    /// Writes the metadata of egress and runs egress; None (and nothing done) as in [`Native::ingress`].
-    #[inline]
+    /// Writes the metadata of egress and runs egress; None (and nothing done) if the PHV is not that of the program.
+    #[inline(always)]
     pub(crate) fn egress(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-        metadata: EgressMetadata,
+        metadata: &EgressMetadata,
     ) -> Option<EgressResult> {
-        let mut frame = self.frame(cx, tables, packet)?;
-        frame.write_metadata = u64::from(!metadata.deflected);
-        (frame.port, frame.time_us) = (metadata.port, metadata.time_us);
-        (frame.packet_length, frame.priority) = (metadata.length, metadata.priority);
-        (frame.queued_us, frame.deq_qdepth) = (metadata.queued_us, metadata.deq_qdepth);
-        frame.egress_spec = metadata.egress_spec;
-        (frame.enqueued_us, frame.enq_qdepth) = (metadata.enqueued_us, metadata.enq_qdepth);
+        if !self.has_phv_of(packet) {
+            return None;
+        }
+        let mut frame = MaybeUninit::uninit();
+        let frame = Frame::begin(&mut frame, cx, tables, packet);
         // SAFETY: see the module documentation.
-        unsafe { frame.run(self.egress) };
-        Some(EgressResult {
-            egress_spec: frame.egress_spec,
-            update_checksums: frame.update_checksums != 0,
-        })
+        unsafe {
+            (*frame).write_metadata = u64::from(!metadata.deflected);
+            ((*frame).port, (*frame).time_us) = (metadata.port, metadata.time_us);
+            ((*frame).packet_length, (*frame).priority) = (metadata.length, metadata.priority);
+            ((*frame).queued_us, (*frame).deq_qdepth) = (metadata.queued_us, metadata.deq_qdepth);
+            (*frame).egress_spec = metadata.egress_spec;
+            ((*frame).enqueued_us, (*frame).enq_qdepth) =
+                (metadata.enqueued_us, metadata.enq_qdepth);
+            (self.egress)(frame);
+            Some(EgressResult {
+                egress_spec: (*frame).egress_spec,
+                update_checksums: (*frame).update_checksums != 0,
+            })
+        }
     }
 
     /// Writes the metadata of a received packet, parses it and runs ingress, if `may_pause` only up to the first
@@ -186,68 +199,85 @@ impl Native {
         (metadata, may_pause): (IngressMetadata, bool),
     ) -> Option<u32> {
         let parser = self.parser?;
-        if packet.phv.len() != self.phv_bytes {
-            packet.phv.clear();
-            packet.phv.resize(self.phv_bytes, 0);
+        if !self.has_phv_of(packet) {
+            packet.phv = vec![0; self.phv_bytes].into();
         }
         #[cfg(debug_assertions)]
         packet.phv.fill(crate::packet::phv::POISON);
         let bytes = packet.payload();
         let (start, length) = (bytes.as_ptr(), bytes.len());
-        let mut frame = Frame::new(cx, tables, packet);
-        // The parser only reads the bytes.
-        (frame.bytes, frame.length) = (start.cast_mut(), length);
-        (frame.write_metadata, frame.port, frame.time_us) = (1, metadata.port, metadata.time_us);
-        // SAFETY: see the module documentation.
-        let error = unsafe { frame.run(parser) };
+        let mut frame = MaybeUninit::uninit();
+        let frame = Frame::begin(&mut frame, cx, tables, packet);
+        // SAFETY: see the module documentation. The parser only reads the bytes.
+        let (error, parsed_bytes) = unsafe {
+            ((*frame).bytes, (*frame).length) = (start.cast_mut(), length);
+            (*frame).write_metadata = 1;
+            ((*frame).result, (*frame).table, (*frame).slot) = (0, 0, 0);
+            ((*frame).port, (*frame).time_us) = (metadata.port, metadata.time_us);
+            (parser(frame), (*frame).offset)
+        };
+        let error = u32::try_from(error).unwrap_or(u32::MAX);
         packet.rewind();
-        packet.advance(frame.offset);
+        packet.advance(parsed_bytes);
         if !cx.ir.verify.is_empty() {
             verify_checksums(cx, packet);
         }
         if packet.exit {
             packet.progress.resume_at = IngressProgress::ENDED;
             packet.ingress_result = pipeline::ingress(cx, tables, packet);
-            return Some(u32::try_from(error).unwrap_or(u32::MAX));
+            return Some(error);
         }
-        frame.phv = packet.phv.as_mut_ptr();
-        frame.cx = std::ptr::from_mut(cx).cast();
-        frame.packet = packet;
-        frame.may_pause = u64::from(may_pause);
-        // SAFETY: see the module documentation; the pointers were created again from the same references.
-        let paused = unsafe { frame.run(self.ingress) } == PAUSED;
-        if paused {
-            packet.progress.resume_at = frame.resume_at;
-            packet.progress.found = frame.result;
-            packet.progress.table = frame.table;
-            packet.progress.slot = frame.slot;
-        } else {
-            packet.progress.resume_at = IngressProgress::ENDED;
-            packet.ingress_result = frame.ingress_result();
+        // SAFETY: see the module documentation; the pointers are created again from the same references.
+        unsafe {
+            (*frame).phv = packet.phv.as_mut_ptr();
+            (*frame).cx = std::ptr::from_mut(cx).cast();
+            (*frame).packet = packet;
+            ((*frame).may_pause, (*frame).resume_at) = (u64::from(may_pause), 0);
+            if (self.ingress)(frame) == PAUSED {
+                packet.progress = IngressProgress {
+                    resume_at: (*frame).resume_at,
+                    found: (*frame).result,
+                    table: (*frame).table,
+                    slot: (*frame).slot,
+                };
+            } else {
+                packet.progress.resume_at = IngressProgress::ENDED;
+                packet.ingress_result = Frame::ingress_result(frame);
+            }
         }
-        Some(u32::try_from(error).unwrap_or(u32::MAX))
+        Some(error)
     }
 
-    /// Runs the rest of a paused ingress, with unchanged tables; None (and nothing done) as in [`Native::ingress`].
-    #[inline]
+    /// Runs the rest of a paused ingress, with unchanged tables; None (and nothing done) if the PHV is not that of the
+    /// program.
+    #[inline(always)]
     pub(crate) fn resume_ingress(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
     ) -> Option<IngressResult> {
+        if !self.has_phv_of(packet) {
+            return None;
+        }
         let from = packet.progress;
-        let mut frame = self.frame(cx, tables, packet)?;
         let table = usize::try_from(from.table).unwrap_or(usize::MAX);
         let table = tables.get(table);
         let slot = u32::try_from(from.slot).ok();
-        if let Some((_, args)) = table.and_then(|table| table.action_of(slot)) {
-            (frame.args, frame.arg_words) = (args.as_ptr(), args.len());
-        }
-        (frame.resume_at, frame.result) = (from.resume_at, from.found);
+        let args = table.and_then(|table| table.action_of(slot));
+        let args = args.map(|(_, args)| (args.as_ptr(), args.len()));
+        let mut frame = MaybeUninit::uninit();
+        let frame = Frame::begin(&mut frame, cx, tables, packet);
         // SAFETY: see the module documentation. The code reads its arguments from the frame again.
-        unsafe { frame.run(self.ingress) };
-        Some(frame.ingress_result())
+        unsafe {
+            if let Some(args) = args {
+                ((*frame).args, (*frame).arg_words) = args;
+            }
+            ((*frame).may_pause, (*frame).resume_at) = (0, from.resume_at);
+            (*frame).result = from.found;
+            (self.ingress)(frame);
+            Some(Frame::ingress_result(frame))
+        }
     }
 
     /// Parses the packet from its start; the parser's error, which `parser_error` gets too. None (and nothing done) if
@@ -255,17 +285,19 @@ impl Native {
     #[inline]
     pub(crate) fn parse(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> Option<u32> {
         let code = self.parser?;
-        if packet.phv.len() != self.phv_bytes {
+        if !self.has_phv_of(packet) {
             return None;
         }
         let bytes = packet.payload();
         let (start, length) = (bytes.as_ptr(), bytes.len());
-        let mut frame = Frame::new(cx, &mut [], packet);
-        // The parser only reads the bytes.
-        (frame.bytes, frame.length) = (start.cast_mut(), length);
-        // SAFETY: see the module documentation.
-        let error = unsafe { frame.run(code) };
-        let parsed_bytes = frame.offset;
+        let mut frame = MaybeUninit::uninit();
+        let frame = Frame::begin(&mut frame, cx, &mut [], packet);
+        // SAFETY: see the module documentation. The parser only reads the bytes.
+        let (error, parsed_bytes) = unsafe {
+            ((*frame).bytes, (*frame).length) = (start.cast_mut(), length);
+            ((*frame).write_metadata, (*frame).result) = (0, 0);
+            (code(frame), (*frame).offset)
+        };
         packet.rewind();
         packet.advance(parsed_bytes);
         u32::try_from(error).ok()
@@ -277,7 +309,7 @@ impl Native {
         let Some(code) = self.deparser else {
             return false;
         };
-        if packet.phv.len() != self.phv_bytes {
+        if !self.has_phv_of(packet) {
             return false;
         }
         let headroom = packet.headroom();
@@ -301,66 +333,46 @@ impl Native {
 }
 
 impl Frame {
-    /// Runs a function of the code on this frame.
-    ///
-    /// # Safety
-    /// The code was compiled for the program of the frame's packet and arrays; see the module documentation.
+    /// Writes the words that every function and helper may read; a function's other words are up to its caller.
     #[inline(always)]
-    unsafe fn run(&mut self, code: Function) -> u64 {
-        let this = &raw mut *self;
-        // SAFETY: as above; nothing else refers to the frame while the code runs.
+    fn begin(
+        frame: &mut MaybeUninit<Self>,
+        cx: &mut Cx<'_>,
+        tables: &mut [TableState],
+        packet: &mut Packet,
+    ) -> *mut Self {
+        let frame = frame.as_mut_ptr();
+        // SAFETY: the words of a frame that exists. None of them is read or dropped by these writes.
         unsafe {
-            (*this).this = this;
-            code(this)
+            // So that tests notice when a word is read that nobody has written.
+            #[cfg(debug_assertions)]
+            frame.write_bytes(crate::packet::phv::POISON, 1);
+            (*frame).phv = packet.phv.as_mut_ptr();
+            (*frame).this = frame;
+            ((*frame).args, (*frame).arg_words) = (ZEROS.as_ptr(), 0);
+            (*frame).counters = cx.externs.counters.as_ptr();
+            (*frame).meters = cx.externs.meters.as_ptr();
+            (*frame).registers = cx.externs.registers.as_ptr();
+            (*frame).counted_bytes = u64::from(packet.ingress_length);
+            ((*frame).tables, (*frame).table_count) = (tables.as_mut_ptr(), tables.len());
+            (*frame).cx = std::ptr::from_mut(cx).cast();
+            (*frame).packet = packet;
         }
+        frame
     }
 
+    /// # Safety
+    /// Ingress has run on the frame to its end, which writes these words.
     #[inline(always)]
-    fn ingress_result(&self) -> IngressResult {
-        IngressResult {
-            mcast_grp: self.mcast_grp,
-            egress_spec: self.egress_spec,
-            priority: self.priority,
-            instance_type: self.instance_type,
-        }
-    }
-
-    #[inline]
-    fn new(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> Self {
-        Self {
-            phv: packet.phv.as_mut_ptr(),
-            this: std::ptr::null_mut(),
-            args: ZEROS.as_ptr(),
-            arg_words: 0,
-            result: 0,
-            may_pause: 0,
-            resume_at: 0,
-            table: 0,
-            slot: 0,
-            bytes: std::ptr::null_mut(),
-            length: 0,
-            offset: 0,
-            counters: cx.externs.counters.as_ptr(),
-            meters: cx.externs.meters.as_ptr(),
-            registers: cx.externs.registers.as_ptr(),
-            counted_bytes: u64::from(packet.ingress_length),
-            write_metadata: 0,
-            port: 0,
-            time_us: 0,
-            packet_length: 0,
-            priority: 0,
-            queued_us: 0,
-            deq_qdepth: 0,
-            egress_spec: 0,
-            enqueued_us: 0,
-            enq_qdepth: 0,
-            mcast_grp: 0,
-            instance_type: 0,
-            update_checksums: 0,
-            tables: tables.as_mut_ptr(),
-            table_count: tables.len(),
-            cx: std::ptr::from_mut(cx).cast(),
-            packet,
+    unsafe fn ingress_result(frame: *const Self) -> IngressResult {
+        // SAFETY: as above.
+        unsafe {
+            IngressResult {
+                mcast_grp: (*frame).mcast_grp,
+                egress_spec: (*frame).egress_spec,
+                priority: (*frame).priority,
+                instance_type: (*frame).instance_type,
+            }
         }
     }
 }

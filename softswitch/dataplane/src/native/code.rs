@@ -136,10 +136,11 @@ impl<'a, 'f> Code<'a, 'f> {
         }
     }
 
-    /// First byte of the PHV. It is loaded again after every call of a helper: a value that lives as long as the
-    /// function would be spilled by the register allocator and reloaded for every use.
+    /// First byte of the PHV, which stays where it is while the code runs.
     fn phv(&mut self) -> Value {
-        self.frame_word(self.words.phv)
+        let flags = memory(AliasRegion::Vmctx).with_readonly().with_can_move();
+        let (frame, at) = (self.frame, self.words.phv);
+        self.b.ins().load(types::I64, flags, frame, at)
     }
 
     /// Ends the function.
@@ -173,6 +174,9 @@ impl<'a, 'f> Code<'a, 'f> {
     pub(super) fn number_at(&mut self, offset: u32, bytes: u32) -> Result<Value, Refused> {
         let at = self.within(offset, bytes)?;
         let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
+        if bytes == 1 {
+            return Ok(self.b.ins().uload8(types::I64, flags, phv, at));
+        }
         let value = self.b.ins().load(integer(bytes), flags, phv, at);
         Ok(self.widen(value, bytes))
     }
@@ -413,6 +417,12 @@ impl<'a, 'f> Code<'a, 'f> {
 
     /// Calls a helper with the frame and these values; every helper returns one word.
     pub(super) fn call(&mut self, helper: usize, values: &[Value]) -> Value {
+        let callee = self.number(helper as u64);
+        self.call_function(callee, values)
+    }
+
+    /// As [`Self::call`], for a helper's address.
+    pub(super) fn call_function(&mut self, callee: Value, values: &[Value]) -> Value {
         let known = self.signatures.iter().find(|(n, _)| *n == values.len());
         let signature = match known {
             Some((_, signature)) => *signature,
@@ -426,7 +436,6 @@ impl<'a, 'f> Code<'a, 'f> {
                 signature
             }
         };
-        let callee = self.number(helper as u64);
         let mut all = Vec::with_capacity(values.len() + 1);
         all.push(self.frame_word(self.words.this));
         all.extend_from_slice(values);

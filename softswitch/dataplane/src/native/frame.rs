@@ -18,14 +18,16 @@ pub(super) struct Frame {
     /// Arguments of the running action.
     pub args: *const u64,
     pub arg_words: usize,
-    /// A helper's second result, or the lookup result that a paused pipeline keeps.
+    /// A helper's second result, the lookup result that a paused pipeline keeps, or the parser's count of states (0 at
+    /// its start).
     pub result: u64,
     /// Not 0: the pipeline pauses before its first stateful step.
     pub may_pause: u64,
     /// Number of the pause at which the pipeline resumes; 0 at its start.
     pub resume_at: u64,
-    /// The table that was looked up last, and the slot of the entry that it found (`u64::MAX`: none).
+    /// The table of the action in which the pipeline paused.
     pub table: u64,
+    /// The slot of the entry that was found last (`u64::MAX`: none).
     pub slot: u64,
     /// The bytes to parse, or the headroom for the deparser.
     pub bytes: *mut u8,
@@ -82,6 +84,8 @@ impl Frame {
     pub(super) const ARG_WORDS: i32 = offset_of!(Self, arg_words) as i32;
     pub(super) const MAY_PAUSE: i32 = offset_of!(Self, may_pause) as i32;
     pub(super) const RESUME_AT: i32 = offset_of!(Self, resume_at) as i32;
+    pub(super) const TABLE: i32 = offset_of!(Self, table) as i32;
+    pub(super) const TABLES: i32 = offset_of!(Self, tables) as i32;
     pub(super) const BYTES: i32 = offset_of!(Self, bytes) as i32;
     pub(super) const LENGTH: i32 = offset_of!(Self, length) as i32;
     pub(super) const OFFSET: i32 = offset_of!(Self, offset) as i32;

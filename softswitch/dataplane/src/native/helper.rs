@@ -5,7 +5,7 @@
 use super::frame::Frame;
 use crate::context::Cx;
 use crate::exec::{calc, parser, pipeline};
-use crate::hash;
+use crate::hash::{self, Contributions, SHORT_BYTES};
 use crate::memory::{self, prefetch_line};
 use crate::meter::CountedMeter;
 use crate::packet::Packet;
@@ -33,9 +33,6 @@ macro_rules! helpers {
 
 helpers! {
     find = find_packed;
-    find_1 = find_word;
-    find_2 = find_two_words;
-    find_3 = find_three_words;
     find_and_count = find_packed_and_count;
     find_unpacked = find_by_fields;
     apply = apply_table;
@@ -47,6 +44,7 @@ helpers! {
     write_register = set_register;
     hash = calculate;
     hash_bytes = calculate_over;
+    add_contributions = sum_of_contributions;
     prefetch = prefetch_lines;
     parse_state = run_parse_state;
 }
@@ -76,22 +74,21 @@ unsafe fn table_of<'f>(frame: *mut Frame, index: u64) -> Option<&'f mut TableSta
 /// # Safety
 /// As for `parts`.
 #[inline(always)]
-unsafe fn report(frame: *mut Frame, index: u64, table: &TableState, found: Option<u32>) -> u64 {
-    // SAFETY: nothing else refers to the frame while a helper runs.
-    unsafe {
-        (*frame).table = index;
-        (*frame).slot = found.map_or(u64::MAX, u64::from);
-    }
-    let hit = if found.is_some() { HIT } else { 0 };
-    let Some((local, args)) = table.action_of(found) else {
-        return hit | NO_ACTION;
+pub(super) unsafe fn report(frame: *mut Frame, table: &TableState, found: Option<u32>) -> u64 {
+    let (slot, hit) = match found {
+        Some(slot) => (u64::from(slot), HIT),
+        None => (u64::MAX, 0),
     };
+    let action = table.action_of(found);
     // SAFETY: nothing else refers to the frame while a helper runs.
     unsafe {
-        (*frame).args = args.as_ptr();
-        (*frame).arg_words = args.len();
+        (*frame).slot = slot;
+        let Some((local, args)) = action else {
+            return hit | NO_ACTION;
+        };
+        ((*frame).args, (*frame).arg_words) = (args.as_ptr(), args.len());
+        hit | u64::from(local)
     }
-    hit | u64::from(local)
 }
 
 /// The key that the code packed.
@@ -110,42 +107,8 @@ unsafe extern "C" fn find_packed(frame: *mut Frame, index: u64, words: *const u6
             return NO_ACTION;
         };
         let found = table.lookup_packed(key(table, words));
-        report(frame, index, table, found)
+        report(frame, table, found)
     }
-}
-
-/// As `find_packed`, with the key in registers.
-#[inline(always)]
-unsafe fn find_words<const N: usize>(frame: *mut Frame, index: u64, key: [u64; N]) -> u64 {
-    // SAFETY: called by the code with its frame.
-    unsafe {
-        let Some(table) = table_of(frame, index) else {
-            return NO_ACTION;
-        };
-        let found = table.lookup_words(&key);
-        report(frame, index, table, found)
-    }
-}
-
-unsafe extern "C" fn find_word(frame: *mut Frame, index: u64, a: u64) -> u64 {
-    // SAFETY: called by the code with its frame.
-    unsafe { find_words(frame, index, [a]) }
-}
-
-unsafe extern "C" fn find_two_words(frame: *mut Frame, index: u64, a: u64, b: u64) -> u64 {
-    // SAFETY: called by the code with its frame.
-    unsafe { find_words(frame, index, [a, b]) }
-}
-
-unsafe extern "C" fn find_three_words(
-    frame: *mut Frame,
-    index: u64,
-    a: u64,
-    b: u64,
-    c: u64,
-) -> u64 {
-    // SAFETY: called by the code with its frame.
-    unsafe { find_words(frame, index, [a, b, c]) }
 }
 
 unsafe extern "C" fn find_packed_and_count(
@@ -163,7 +126,7 @@ unsafe extern "C" fn find_packed_and_count(
         if let Some(spec) = cx.ir.tables.get(index_of(index)) {
             pipeline::update_direct(cx, table, packet, (spec, found));
         }
-        report(frame, index, table, found)
+        report(frame, table, found)
     }
 }
 
@@ -175,7 +138,7 @@ unsafe extern "C" fn find_by_fields(frame: *mut Frame, index: u64) -> u64 {
             return NO_ACTION;
         };
         let found = pipeline::find(cx, table, packet, index_of(index));
-        report(frame, index, table, found)
+        report(frame, table, found)
     }
 }
 
@@ -273,6 +236,19 @@ unsafe extern "C" fn calculate_over(
     calculation.map_or(0, |calculation| {
         hash::compute_after_lead(calculation.algo, buffer)
     })
+}
+
+/// The exclusive or of what each of these bytes contributes to a CRC.
+unsafe extern "C" fn sum_of_contributions(
+    _: *mut Frame,
+    tables: *const Contributions,
+    bytes: *const [u8; SHORT_BYTES],
+) -> u64 {
+    // SAFETY: called by the code with tables that live as long as the program, and with bytes of its stack.
+    let (tables, bytes) = unsafe { (&*tables, &*bytes) };
+    let sum = bytes.iter().rev().zip(tables);
+    let sum = sum.fold(0, |sum, (byte, table)| sum ^ table[usize::from(*byte)]);
+    u64::from(sum)
 }
 
 pub(super) const LINE_BYTES: usize = memory::CACHE_LINE_BYTES;

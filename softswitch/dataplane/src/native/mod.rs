@@ -12,6 +12,7 @@ mod code;
 mod crash;
 mod deparser;
 mod expr;
+mod finders;
 mod frame;
 mod hash;
 mod helper;

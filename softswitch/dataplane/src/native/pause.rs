@@ -28,9 +28,11 @@ impl Writer<'_, '_> {
         code.b.set_cold_block(pause);
         let number = code.number(number);
         code.set_frame_word(Frame::RESUME_AT, number);
-        if let Some(found) = region.found {
+        if let Some((table, found)) = region.found {
             let found = code.b.use_var(found);
             code.set_frame_word(Frame::RESULT, found);
+            let table = code.number(u64::from(table));
+            code.set_frame_word(Frame::TABLE, table);
         }
         let paused = code.number(PAUSED);
         code.b.ins().return_(&[paused]);
@@ -40,7 +42,7 @@ impl Writer<'_, '_> {
             let at = code.entry_args(args.words);
             code.b.def_var(args.at, at);
         }
-        if let Some(found) = region.found {
+        if let Some((_, found)) = region.found {
             let value = code.frame_word(Frame::RESULT);
             code.b.def_var(found, value);
         }

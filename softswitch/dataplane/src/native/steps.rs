@@ -16,15 +16,15 @@ pub(super) struct Region {
     /// The block that follows the region.
     end: Block,
     pub(super) args: Option<Args>,
-    /// For an action: the result of its table's lookup.
-    pub(super) found: Option<Variable>,
+    /// For an action: its table, and the result of the lookup.
+    pub(super) found: Option<(u16, Variable)>,
     blocks: HashMap<u32, Block>,
     /// First steps of the blocks that are not written yet.
     unwritten: Vec<u32>,
 }
 
 impl Region {
-    pub(super) fn new(end: Block, args: Option<Args>, found: Option<Variable>) -> Self {
+    pub(super) fn new(end: Block, args: Option<Args>, found: Option<(u16, Variable)>) -> Self {
         Self {
             end,
             args,

@@ -5,9 +5,10 @@ use super::Refused;
 use super::code::Code;
 use super::expr::Args;
 use super::frame::{Frame, MOST_ARG_WORDS, zeros};
-use super::helper;
 use super::steps::{Region, Writer};
+use super::{finders, helper};
 use crate::ir::{Action, AnyField, Table, TableNext};
+use crate::tables::TableState;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::Switch;
@@ -30,11 +31,12 @@ impl Writer<'_, '_> {
             Ok(words) => {
                 let plain =
                     !spec.direct_counter && spec.direct_meter.is_none() && !spec.support_timeout;
-                match words.as_slice() {
-                    [a] if plain => self.code.call(helper::find_1(), &[number, *a]),
-                    [a, b] if plain => self.code.call(helper::find_2(), &[number, *a, *b]),
-                    [a, b, c] if plain => self.code.call(helper::find_3(), &[number, *a, *b, *c]),
-                    words => {
+                let words = words.as_slice();
+                match words {
+                    [_] if plain => self.find(index, finders::find_1(), words)?,
+                    [_, _] if plain => self.find(index, finders::find_2(), words)?,
+                    [_, _, _] if plain => self.find(index, finders::find_3(), words)?,
+                    _ => {
                         let key = self.code.words(words);
                         let find = if plain {
                             helper::find()
@@ -47,7 +49,26 @@ impl Writer<'_, '_> {
             }
             Err(Refused) => self.code.call(helper::find_unpacked(), &[number]),
         };
-        self.dispatch(region, spec, next, found)
+        self.dispatch(region, (index, spec), next, found)
+    }
+
+    /// Looks a key up with the function of the table's way of now.
+    fn find(&mut self, table: u16, functions: usize, words: &[Value]) -> Result<Value, Refused> {
+        let at = usize::from(table) * size_of::<TableState>();
+        let at = i64::try_from(at).map_err(|_| Refused)?;
+        let way_at = i32::try_from(TableState::WAY).map_err(|_| Refused)?;
+        let code = &mut self.code;
+        let tables = code.frame_constant(Frame::TABLES);
+        let table = code.b.ins().iadd_imm(tables, at);
+        let way = code.array_word(table, way_at);
+        let distance = code.b.ins().ishl_imm(way, 3);
+        let functions = code.number(functions as u64);
+        let function = code.b.ins().iadd(functions, distance);
+        let function = code.array_word(function, 0);
+        let values: Vec<Value> = std::iter::once(table)
+            .chain(words.iter().copied())
+            .collect();
+        Ok(code.call_function(function, &values))
     }
 
     /// The key as the table compares it.
@@ -105,7 +126,7 @@ impl Writer<'_, '_> {
     fn dispatch(
         &mut self,
         region: &mut Region,
-        spec: &Table,
+        (index, spec): (u16, &Table),
         next: &TableNext,
         found: Value,
     ) -> Result<(), Refused> {
@@ -142,7 +163,7 @@ impl Writer<'_, '_> {
             if let Some(start) = start {
                 let args = self.args(action)?;
                 let after = self.code.b.create_block();
-                self.region(Region::new(after, Some(args), Some(hit)), start)?;
+                self.region(Region::new(after, Some(args), Some((index, hit))), start)?;
                 self.code.b.switch_to_block(after);
                 if ir
                     .actions

@@ -25,7 +25,7 @@ pub(crate) struct Packet {
     /// First byte after the parsed headers: the payload.
     pub cursor: usize,
     end: usize,
-    pub phv: Vec<u8>,
+    pub phv: Box<[u8]>,
     pub ingress_port: Port,
     pub egress_port: Port,
     /// Its queue at the egress port: `standard_metadata.priority`.
@@ -72,11 +72,12 @@ impl Packet {
     }
 
     /// Becomes a received frame.
+    #[inline(always)]
     pub(crate) fn fill(&mut self, frame: &[u8]) {
         let end = HEADROOM + frame.len();
         // Old bytes are harmless: the headroom is written before it is read, and bytes after `end` are never read.
         if self.buf.len() < end {
-            self.buf.resize(end, 0);
+            self.grow(end);
         }
         if let Some(bytes) = self.buf.get_mut(HEADROOM..end) {
             bytes.copy_from_slice(frame);
@@ -89,6 +90,12 @@ impl Packet {
         self.length = length;
         self.priority = 0;
         self.deflected = false;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, end: usize) {
+        self.buf.resize(end, 0);
     }
 
     /// Clears all requests and `exit`.
@@ -121,6 +128,11 @@ impl Packet {
     /// The frame as it entered this pass.
     pub(crate) fn original(&self) -> &[u8] {
         self.buf.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Bytes of the frame as it entered this pass.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        (self.end - self.start) as u64
     }
 
     /// The bytes after the parsed headers (or, during parsing, after the cursor).
@@ -236,8 +248,7 @@ impl Packet {
         self.start = other.start;
         self.cursor = other.cursor;
         self.end = other.end;
-        self.phv.clear();
-        self.phv.extend_from_slice(&other.phv);
+        self.phv.clone_from(&other.phv);
         self.ingress_port = other.ingress_port;
         self.egress_port = other.egress_port;
         self.ingress_length = other.ingress_length;

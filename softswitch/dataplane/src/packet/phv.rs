@@ -25,10 +25,9 @@ fn window(phv: &[u8], offset: u32) -> u64 {
 pub(crate) const POISON: u8 = 0xa5;
 
 /// Resets the fields for the parser.
-pub(crate) fn reset(ir: &Ir, phv: &mut Vec<u8>) {
+pub(crate) fn reset(ir: &Ir, phv: &mut Box<[u8]>) {
     if phv.len() != ir.phv_bytes {
-        phv.clear();
-        phv.resize(ir.phv_bytes, 0);
+        *phv = vec![0; ir.phv_bytes].into();
     }
     #[cfg(debug_assertions)]
     phv.fill(POISON);

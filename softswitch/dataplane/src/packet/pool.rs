@@ -12,7 +12,7 @@ pub(crate) struct Pool {
     )]
     free: Vec<Box<Packet>>,
     /// PHVs without a packet. A deparsed frame gives its PHV up early, so that the next packet finds one in cache.
-    phvs: Vec<Vec<u8>>,
+    phvs: Vec<Box<[u8]>>,
 }
 
 /// The largest number of packets, and of PHVs, that the pool keeps.
@@ -22,7 +22,7 @@ impl Pool {
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Box<Packet> {
         let mut packet = self.free.pop().unwrap_or_default();
-        if packet.phv.capacity() == 0
+        if packet.phv.is_empty()
             && let Some(phv) = self.phvs.pop()
         {
             packet.phv = phv;
@@ -33,7 +33,7 @@ impl Pool {
     /// Takes the PHV of a packet that has been deparsed.
     pub(crate) fn take_phv(&mut self, packet: &mut Packet) {
         let phv = std::mem::take(&mut packet.phv);
-        if phv.capacity() > 0 && self.phvs.len() < POOL_LIMIT {
+        if !phv.is_empty() && self.phvs.len() < POOL_LIMIT {
             self.phvs.push(phv);
         }
     }

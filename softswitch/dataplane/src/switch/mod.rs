@@ -98,7 +98,7 @@ pub struct Switch {
     tm: TrafficManager,
     pool: Pool,
     pending: VecDeque<Pending>,
-    spare_phv: Vec<u8>,
+    spare_phv: Box<[u8]>,
     now_ns: u64,
 }
 
@@ -111,11 +111,15 @@ fn fresh_profiles(program: &Program) -> Vec<ProfileState> {
         .collect()
 }
 
-/// The program's machine code, if it is to be used and fits the arrays.
-fn code(program: &Program, config: &SwitchConfig, externs: &Externs) -> Option<Arc<Native>> {
+/// The program's machine code, if it is to be used and fits arrays and tables.
+fn code(
+    program: &Program,
+    config: &SwitchConfig,
+    (externs, tables): (&Externs, &[TableState]),
+) -> Option<Arc<Native>> {
     let native = program.native.as_ref();
     let wanted = config.native && config.path_log.is_none();
-    let native = native.filter(|native| wanted && native.fits(externs));
+    let native = native.filter(|native| wanted && native.fits(externs, tables));
     native.cloned()
 }
 
@@ -136,7 +140,7 @@ impl Switch {
         externs.path_log = config.path_log.map(log);
         Self {
             profiles: fresh_profiles(&program),
-            native: code(&program, &config, &externs),
+            native: code(&program, &config, (&externs, &tables)),
             program,
             config,
             tables,
@@ -145,7 +149,7 @@ impl Switch {
             tm: TrafficManager::new(config.seed),
             pool: Pool::default(),
             pending: VecDeque::new(),
-            spare_phv: Vec::new(),
+            spare_phv: Box::default(),
             now_ns: config.start_ns,
         }
     }
@@ -170,7 +174,7 @@ impl Switch {
             stats,
         );
         self.externs.path_log = log.map(|log| Box::new((*log).with_program(&program.info)));
-        self.native = code(&program, &self.config, &self.externs);
+        self.native = code(&program, &self.config, (&self.externs, &self.tables));
         self.replication = Replication::default();
         self.program = program;
     }
@@ -188,7 +192,7 @@ impl Switch {
             self.externs.stats,
         );
         self.externs.custom_crcs = custom_crcs;
-        self.native = code(&self.program, &self.config, &self.externs);
+        self.native = code(&self.program, &self.config, (&self.externs, &self.tables));
         self.replication.groups.clear();
     }
 

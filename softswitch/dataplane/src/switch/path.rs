@@ -145,7 +145,7 @@ impl Switch {
                     let passed = self.ingress::<LOG>(packet);
                     self.pending.extend(passed.map(Pending::Egress));
                 }
-                Pending::Egress(packet) => self.egress::<LOG>(packet),
+                Pending::Egress(packet) => self.egress_later::<LOG>(packet),
             }
         }
     }

@@ -2,7 +2,7 @@
 //! A hash table of packed keys with linear probing. Key, slot and rank are stored together, so that a hit touches one
 //! or two cache lines, whatever the number of entries.
 
-use crate::hash::key_hash;
+use crate::hash;
 use crate::memory;
 
 /// The first entry of a key's chain.
@@ -15,6 +15,11 @@ pub(super) struct Head {
 /// No slot has this number, so no head packs to it.
 const EMPTY: u64 = u64::MAX;
 const SMALLEST: usize = 8;
+
+#[inline(always)]
+fn key_hash(seed: u64, key: &[u64]) -> u64 {
+    hash::key_hash(seed, key.len(), |at| key.get(at).copied().unwrap_or(0))
+}
 
 impl Head {
     fn pack(self) -> u64 {
@@ -88,7 +93,7 @@ impl Buckets {
         for at in 0..=self.last {
             if self.head(at) != EMPTY {
                 let key = self.cell(at).get(..self.words).unwrap_or_default();
-                let hash = key_hash(self.seed, key.iter().copied());
+                let hash = key_hash(self.seed, key);
                 self.mark(hash);
             }
         }
@@ -98,8 +103,11 @@ impl Buckets {
     #[inline(always)]
     pub(super) fn get_masked(&self, key: &[u64], mask: &[u64]) -> Option<Head> {
         let mask = mask.get(..key.len())?;
-        let masked = || key.iter().zip(mask).map(|(k, m)| k & m);
-        let hash = key_hash(self.seed, masked());
+        let masked = |at: usize| match (key.get(at), mask.get(at)) {
+            (Some(word), Some(mask)) => word & mask,
+            _ => 0,
+        };
+        let hash = hash::key_hash(self.seed, key.len(), masked);
         if self.filtered {
             let (word, bit) = self.filter_bit(hash);
             if self.filter.get(word)? & bit == 0 {
@@ -112,18 +120,13 @@ impl Buckets {
     /// The head of a key that is compared without a mask. It has the number of words of the keys here.
     #[inline(always)]
     pub(super) fn get_exact(&self, key: &[u64]) -> Option<Head> {
-        let words = || key.iter().copied();
-        self.walk(key_hash(self.seed, words()), key.len(), words)
+        let word = |at: usize| key.get(at).copied().unwrap_or(0);
+        self.walk(key_hash(self.seed, key), key.len(), word)
     }
 
     /// Probes from a key's home to its cell or to an empty one.
     #[inline(always)]
-    fn walk<I: Iterator<Item = u64>>(
-        &self,
-        hash: u64,
-        words: usize,
-        key: impl Fn() -> I,
-    ) -> Option<Head> {
+    fn walk(&self, hash: u64, words: usize, key: impl Fn(usize) -> u64) -> Option<Head> {
         let mut at = self.home(hash);
         let stride = words + 1;
         loop {
@@ -132,8 +135,11 @@ impl Buckets {
             if *head == EMPTY {
                 return None;
             }
-            let differs = stored.iter().zip(key());
-            if differs.fold(0, |differs, (s, k)| differs | (s ^ k)) == 0 {
+            let mut differs = 0;
+            for (at, stored) in stored.iter().enumerate() {
+                differs |= stored ^ key(at);
+            }
+            if differs == 0 {
                 return Some(Head::unpack(*head));
             }
             at = (at + 1) & self.last;
@@ -168,7 +174,7 @@ impl Buckets {
 
     /// The key's cell, or the empty cell that it would get.
     fn cell_of(&self, key: &[u64]) -> usize {
-        let mut at = self.home(key_hash(self.seed, key.iter().copied()));
+        let mut at = self.home(key_hash(self.seed, key));
         while self.head(at) != EMPTY && self.cell(at).get(..self.words) != Some(key) {
             at = (at + 1) & self.last;
         }
@@ -193,7 +199,7 @@ impl Buckets {
         let at = self.cell_of(key);
         if self.head(at) == EMPTY {
             self.len += 1;
-            self.mark(key_hash(self.seed, key.iter().copied()));
+            self.mark(key_hash(self.seed, key));
         }
         self.write(at, key, head.pack());
     }
@@ -235,7 +241,7 @@ impl Buckets {
                 break;
             }
             let stored = self.cell(at);
-            let home = self.home(key_hash(self.seed, stored[..self.words].iter().copied()));
+            let home = self.home(key_hash(self.seed, &stored[..self.words]));
             // It may move to the hole unless its home is after the hole.
             if (at.wrapping_sub(home) & self.last) >= (at.wrapping_sub(hole) & self.last) {
                 let stride = self.words + 1;

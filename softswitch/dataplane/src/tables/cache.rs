@@ -62,16 +62,22 @@ fn tag(generation: u32, slot: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot)
 }
 
-/// 0 if a line is the key's and of this generation, and the slot that it has.
+/// 0 if the line of `words` words of a key, then generation and slot, is the key's and of this generation; and the slot.
 #[inline(always)]
-fn compare(line: &[u64], generation: u32, key: impl Iterator<Item = u64>) -> Option<(u64, u32)> {
-    let (known, stored) = line.split_last()?;
-    let generation = known >> 32 ^ u64::from(generation);
-    let words = stored.iter().zip(key);
-    let differs = words.fold(generation, |differs, (s, k)| differs | (s ^ k));
+fn compare(
+    line: impl Fn(usize) -> u64,
+    generation: u32,
+    words: usize,
+    key: impl Fn(usize) -> u64,
+) -> (u64, u32) {
+    let known = line(words);
+    let mut differs = known >> 32 ^ u64::from(generation);
+    for at in 0..words {
+        differs |= line(at) ^ key(at);
+    }
     #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-    let slot = *known as u32;
-    Some((differs, slot))
+    let slot = known as u32;
+    (differs, slot)
 }
 
 impl Cache {
@@ -129,12 +135,6 @@ impl Cache {
     }
 
     #[inline(always)]
-    fn relevant<'a>(&'a self, key: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
-        let relevant = self.relevant.get(..key.len()).unwrap_or_default();
-        key.iter().zip(relevant).map(|(k, m)| k & m)
-    }
-
-    #[inline(always)]
     pub(super) fn probe(&mut self, key: &[u64]) -> Probe {
         // The relevant bits of a short key are computed once, without a loop because the length is known.
         match key {
@@ -146,10 +146,10 @@ impl Cache {
         let mut words = [0; SHORT_WORDS];
         match words.get_mut(..key.len()) {
             Some(short) => {
-                for (word, relevant) in short.iter_mut().zip(self.relevant(key)) {
-                    *word = relevant;
+                for (word, (key, mask)) in short.iter_mut().zip(key.iter().zip(&*self.relevant)) {
+                    *word = key & mask;
                 }
-                self.probe_for(|| short.iter().copied(), key.len())
+                self.probe_for(key.len(), |at| words.get(at).copied().unwrap_or(0))
             }
             None => self.probe_long(key),
         }
@@ -157,24 +157,28 @@ impl Cache {
 
     #[inline(always)]
     fn probe_short<const N: usize>(&mut self, mut key: [u64; N]) -> Probe {
-        for (word, mask) in key.iter_mut().zip(&*self.relevant) {
+        let relevant = self.relevant.get(..N).unwrap_or_default();
+        for (word, mask) in key.iter_mut().zip(relevant) {
             *word &= mask;
         }
-        self.probe_for(|| key.iter().copied(), N)
+        self.probe_for(N, |at| key.get(at).copied().unwrap_or(0))
     }
 
     #[inline(never)]
     fn probe_long(&mut self, key: &[u64]) -> Probe {
         let relevant = std::mem::take(&mut self.relevant);
-        let masked = || key.iter().zip(&relevant).map(|(k, m)| k & m);
-        let probe = self.probe_for(masked, key.len());
+        let masked = |at: usize| match (key.get(at), relevant.get(at)) {
+            (Some(word), Some(mask)) => word & mask,
+            _ => 0,
+        };
+        let probe = self.probe_for(key.len(), masked);
         self.relevant = relevant;
         probe
     }
 
-    /// As [`Self::probe`], for the relevant bits.
+    /// As [`Self::probe`], for the relevant bits of `words` words.
     #[inline(always)]
-    fn probe_for<I: Iterator<Item = u64>>(&mut self, key: impl Fn() -> I, words: usize) -> Probe {
+    fn probe_for(&mut self, words: usize, key: impl Fn(usize) -> u64) -> Probe {
         self.left -= 1;
         if self.left == 0 {
             self.end_window();
@@ -183,19 +187,18 @@ impl Cache {
             return Probe::Off;
         }
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
-        let set = key_hash(self.seed, key()) as usize & self.last_set;
+        let set = key_hash(self.seed, words, &key) as usize & self.last_set;
         let stride = words + 1;
         let start = self.skipped + set * WAYS * stride;
         let Some(lines) = self.lines.get(start..start + WAYS * stride) else {
             return Probe::Off;
         };
-        let (first, second) = lines.split_at(stride);
-        let (Some(a), Some(b)) = (
-            compare(first, self.generation, key()),
-            compare(second, self.generation, key()),
-        ) else {
-            return Probe::Off;
-        };
+        let line =
+            |way: usize| move |at: usize| lines.get(way * stride + at).copied().unwrap_or_default();
+        let (a, b) = (
+            compare(line(0), self.generation, words, &key),
+            compare(line(1), self.generation, words, &key),
+        );
         // Selected without a branch, because the branch would be unpredictable.
         let (differs, slot) = if a.0 == 0 { a } else { b };
         if differs != 0 {

@@ -22,6 +22,7 @@ use args::Args;
 use idle::IdleTimers;
 use key::PackedKey;
 use tuple::TupleSpace;
+pub(crate) use tuple::Way;
 
 /// An entry without its key: one cache line.
 #[derive(Debug)]
@@ -145,6 +146,10 @@ impl Direct {
 }
 
 impl TableState {
+    /// Offset in bytes of the [`Way`] in which lookups search.
+    pub(crate) const WAY: usize =
+        std::mem::offset_of!(Self, index) + std::mem::offset_of!(TupleSpace, way);
+
     pub(crate) fn new(spec: &Table, seed: u64) -> Self {
         Self {
             entries: Vec::new(),
@@ -206,13 +211,34 @@ impl TableState {
         self.index.lookup(key)
     }
 
-    /// As [`Self::lookup_packed`], but None for a key of another number of words than the table's.
+    /// As [`Self::lookup_packed`], for a key of `N` words and [`Way::Few`].
     #[inline(always)]
-    pub(crate) fn lookup_words<const N: usize>(&mut self, key: &[u64; N]) -> Option<u32> {
-        if self.live == 0 || self.scratch.len() != N {
-            return None;
-        }
-        self.index.lookup_words(key)
+    pub(crate) fn lookup_few<const N: usize>(&self, key: &[u64; N]) -> Option<u32> {
+        self.index.lookup_few(key)
+    }
+
+    /// As [`Self::lookup_packed`], for a key of `N` words and [`Way::FewRanged`].
+    #[inline(always)]
+    pub(crate) fn lookup_few_ranged<const N: usize>(&self, key: &[u64; N]) -> Option<u32> {
+        self.index.lookup_few_ranged(key)
+    }
+
+    /// As [`Self::lookup_packed`], for a key of `N` words and [`Way::Exact`].
+    #[inline(always)]
+    pub(crate) fn lookup_exact<const N: usize>(&self, key: &[u64; N]) -> Option<u32> {
+        self.index.lookup_exact(key)
+    }
+
+    /// As [`Self::lookup_packed`], for a key of `N` words and [`Way::Search`].
+    #[inline(always)]
+    pub(crate) fn search<const N: usize>(&self, key: &[u64; N]) -> Option<u32> {
+        self.index.search(key)
+    }
+
+    /// As [`Self::lookup_packed`], for a key of `N` words and [`Way::Cached`].
+    #[inline(always)]
+    pub(crate) fn lookup_cached<const N: usize>(&mut self, key: &[u64; N]) -> Option<u32> {
+        self.index.lookup_cached(key)
     }
 
     /// Words of a packed key.

@@ -46,8 +46,25 @@ struct Ranked {
 /// With more tuples than this, lookup results are cached.
 const UNCACHED_TUPLES: usize = 2;
 
+/// How a lookup searches, by what the table has; it changes with the entries only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Way {
+    /// All of a few entries, which have no ranges.
+    Few,
+    /// All of a few entries.
+    FewRanged,
+    /// One hash table.
+    Exact,
+    /// The tuples in order.
+    Search,
+    /// The tuples, with a cache of results.
+    Cached,
+}
+
 #[derive(Debug)]
 pub(super) struct TupleSpace {
+    pub(super) way: Way,
     words: usize,
     seed: u64,
     tuples: Vec<Tuple>,
@@ -57,6 +74,8 @@ pub(super) struct TupleSpace {
     order: Vec<Ranked>,
     /// Entries.
     live: usize,
+    /// Entries with ranges.
+    ranged: usize,
     few: Few,
     cache: Cache,
     /// Bits that present or removed ranges match on.
@@ -74,6 +93,7 @@ fn key_at(keys: &[u64], words: usize, slot: u32) -> &[u64] {
 impl TupleSpace {
     pub(super) fn new(words: usize, seed: u64) -> Self {
         Self {
+            way: Way::Few,
             words,
             seed,
             tuples: Vec::new(),
@@ -81,6 +101,7 @@ impl TupleSpace {
             by_mask: HashMap::new(),
             order: Vec::new(),
             live: 0,
+            ranged: 0,
             few: Few::new(words),
             cache: Cache::new(words, seed),
             ranged_bits: vec![0; words].into_boxed_slice(),
@@ -91,6 +112,17 @@ impl TupleSpace {
 
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.words, self.seed);
+    }
+
+    /// How a lookup has to search now.
+    fn way(&self) -> Way {
+        match self.order.as_slice() {
+            _ if self.few.is_whole() && self.ranged == 0 => Way::Few,
+            _ if self.few.is_whole() => Way::FewRanged,
+            [only] if self.exact_tuple(*only).is_some() => Way::Exact,
+            order if order.len() <= UNCACHED_TUPLES => Way::Search,
+            _ => Way::Cached,
+        }
     }
 
     /// The slot of the best entry; `key` has the table's number of words.
@@ -105,39 +137,65 @@ impl TupleSpace {
         }
     }
 
-    /// As [`Self::lookup`].
     #[inline(always)]
-    pub(super) fn lookup_words<const N: usize>(&mut self, key: &[u64; N]) -> Option<u32> {
-        self.best(key)
+    fn best<K: AsRef<[u64]> + ?Sized>(&mut self, key: &K) -> Option<u32> {
+        match self.way {
+            Way::Few => self.lookup_few(key),
+            Way::FewRanged => self.lookup_few_ranged(key),
+            Way::Exact => self.lookup_exact(key),
+            Way::Search => self.search(key),
+            Way::Cached => self.lookup_cached(key),
+        }
+    }
+
+    /// As [`Self::lookup`], for [`Way::Few`].
+    #[inline(always)]
+    pub(super) fn lookup_few<K: AsRef<[u64]> + ?Sized>(&self, key: &K) -> Option<u32> {
+        self.few.lookup(key.as_ref(), |_| true)
+    }
+
+    /// As [`Self::lookup`], for [`Way::FewRanged`].
+    #[inline(never)]
+    pub(super) fn lookup_few_ranged<K: AsRef<[u64]> + ?Sized>(&self, key: &K) -> Option<u32> {
+        let key = key.as_ref();
+        self.few.lookup(key, |slot| self.ranges_hold(slot, key))
+    }
+
+    /// As [`Self::lookup`], for [`Way::Exact`].
+    #[inline(always)]
+    pub(super) fn lookup_exact<K: AsRef<[u64]> + ?Sized>(&self, key: &K) -> Option<u32> {
+        let tuple = self.exact_tuple(*self.order.first()?)?;
+        tuple.heads.get_exact(key.as_ref()).map(|head| head.slot)
     }
 
     #[inline(always)]
-    fn best(&mut self, key: &[u64]) -> Option<u32> {
-        if self.few.is_whole() {
-            return self.few.lookup(key, |slot| self.ranges_hold(slot, key));
-        }
-        if let [only] = self.order.as_slice()
-            && let Some(tuple) = self.tuples.get(only.tuple as usize)
-            && tuple.exact
-        {
-            return tuple.heads.get_exact(key).map(|head| head.slot);
-        }
-        if self.order.len() <= UNCACHED_TUPLES {
-            return self.search(key);
-        }
-        match self.cache.probe(key) {
+    fn exact_tuple(&self, ranked: Ranked) -> Option<&Tuple> {
+        let tuple = self.tuples.get(ranked.tuple as usize)?;
+        tuple.exact.then_some(tuple)
+    }
+
+    /// As [`Self::lookup`], for [`Way::Cached`].
+    #[inline(always)]
+    pub(super) fn lookup_cached<K: AsRef<[u64]> + ?Sized>(&mut self, key: &K) -> Option<u32> {
+        match self.cache.probe(key.as_ref()) {
             Probe::Known(slot) => slot,
-            Probe::Unknown(set) => {
-                let slot = self.search(key);
-                self.cache.fill(set, key, slot);
-                slot
-            }
+            Probe::Unknown(set) => self.search_and_fill(key, set),
             Probe::Off => self.search(key),
         }
     }
 
-    #[inline(always)]
-    fn search(&self, key: &[u64]) -> Option<u32> {
+    #[inline(never)]
+    fn search_and_fill<K: AsRef<[u64]> + ?Sized>(&mut self, key: &K, set: usize) -> Option<u32> {
+        let slot = self.search(key);
+        self.cache.fill(set, key.as_ref(), slot);
+        slot
+    }
+
+    /// As [`Self::lookup`], for [`Way::Search`]. A function of its own, so that lookups without a search save no registers
+    /// for it.
+    #[inline(never)]
+    pub(super) fn search<K: AsRef<[u64]> + ?Sized>(&self, key: &K) -> Option<u32> {
+        let key = key.as_ref();
         let mut best: Option<Head> = None;
         for ranked in &self.order {
             if best.is_some_and(|best| best.rank >= ranked.best) {
@@ -244,7 +302,8 @@ impl TupleSpace {
         *group.ranks.entry(rank).or_insert(0) += 1;
         self.reorder(tuple);
         self.cache.forget();
-        if self.order.len() > UNCACHED_TUPLES && !self.few.is_whole() {
+        self.way = self.way();
+        if self.way == Way::Cached {
             self.cache.reserve(self.live);
         }
     }
@@ -280,12 +339,15 @@ impl TupleSpace {
             tuples,
             keys,
             nodes,
+            ranged,
             ..
         } = self;
         let Some(tuple) = tuples.get_mut(tuple as usize) else {
             return;
         };
-        tuple.ranged += u32::from(!nodes[slot as usize].ranges.is_empty());
+        let has_ranges = !nodes[slot as usize].ranges.is_empty();
+        tuple.ranged += u32::from(has_ranges);
+        *ranged += usize::from(has_ranges);
         let key = key_at(keys, *words, slot);
         let old = tuple.heads.get(key);
         let first = old.filter(|head| head.rank >= rank);
@@ -315,12 +377,14 @@ impl TupleSpace {
             tuples,
             keys,
             nodes,
+            ranged,
             ..
         } = self;
         let Some(tuple) = tuples.get_mut(node.tuple as usize) else {
             return;
         };
         tuple.ranged -= u32::from(!node.ranges.is_empty());
+        *ranged -= usize::from(!node.ranges.is_empty());
         let key = key_at(keys, *words, slot);
         if let Some(head) = tuple.heads.get(key) {
             if head.slot != slot {
@@ -352,6 +416,7 @@ impl TupleSpace {
         self.few.remove(slot, self.live);
         self.reorder(node.tuple);
         self.cache.forget();
+        self.way = self.way();
     }
 
     /// Restores the order after the ranks of a tuple changed; an empty tuple is removed.

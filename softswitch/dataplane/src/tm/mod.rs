@@ -3,19 +3,21 @@
 //! after the deparser.
 //!
 //! Layout: `bucket` is the token bucket of a shaper, `port` has the queues and selects the next packet, `link` has
-//! delay, jitter and loss; this module has all ports and the times of their next events.
+//! delay, jitter and loss, `ready` what waits for neither; this module has all ports and the times of their next events.
 
 mod bucket;
 mod link;
 mod port;
+mod ready;
 
 use crate::packet::{Packet, Pool};
 use crate::ports::{Port, PortConfig};
 use link::LinkOutcome;
 use port::Offer;
 pub(crate) use port::PortState;
+use ready::Ready;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 /// The outcome of enqueueing a packet.
 pub(crate) enum Admission {
@@ -52,7 +54,7 @@ pub(crate) struct TrafficManager {
     dequeues: Events,
     releases: Events,
     /// Frames that need not wait on a link, in order of time.
-    ready: VecDeque<(u64, Box<Packet>)>,
+    ready: Ready,
     seed: u64,
 }
 
@@ -138,9 +140,7 @@ impl TrafficManager {
             pool.recycle(packet);
             ended += 1;
         }
-        let before = self.ready.len();
-        self.ready.retain(|(_, packet)| packet.egress_port != port);
-        Some(ended + (before - self.ready.len()) as u64)
+        Some(ended + self.ready.remove(port))
     }
 
     /// Empties all queues; frames on links stay.
@@ -242,7 +242,7 @@ impl TrafficManager {
             return Err(packet);
         };
         if state.try_transmit_at_once(now_ns) {
-            self.ready.push_back((now_ns, packet));
+            self.ready.push(now_ns, packet);
         } else {
             self.transmit_on_link(packet, now_ns, pool);
         }
@@ -258,7 +258,7 @@ impl TrafficManager {
         match state.transmit(packet, now_ns) {
             LinkOutcome::Arrived(packet) => {
                 state.ready += 1;
-                self.ready.push_back((now_ns, packet));
+                self.ready.push(now_ns, packet);
             }
             LinkOutcome::InFlight => schedule_release(state, &mut self.releases, port),
             LinkOutcome::Lost(packet) => pool.recycle(packet),
@@ -267,7 +267,7 @@ impl TrafficManager {
 
     /// Time at which the next frame reaches the end of its link.
     pub(crate) fn next_release_ns(&self) -> Option<u64> {
-        let ready = self.ready.front().map(|(at, _)| *at);
+        let ready = self.ready.first_ns();
         let delayed = self.releases.next().map(|(at, _)| at);
         ready.into_iter().chain(delayed).min()
     }
@@ -285,10 +285,10 @@ impl TrafficManager {
     /// Takes the next frame that did not have to wait on its link.
     #[inline(always)]
     fn release_ready(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
-        if self.ready.front()?.0 > until_ns {
+        if self.ready.first_ns()? > until_ns {
             return None;
         }
-        let (at, packet) = self.ready.pop_front()?;
+        let (at, packet) = self.ready.pop()?;
         if let Some(state) = state(&mut self.ports, packet.egress_port) {
             state.ready = state.ready.saturating_sub(1);
             count_sent(state, &packet);
@@ -299,7 +299,7 @@ impl TrafficManager {
     #[inline(never)]
     fn release_either(&mut self, until_ns: u64) -> Option<(u64, Box<Packet>)> {
         loop {
-            let ready = self.ready.front().map_or(u64::MAX, |(at, _)| *at);
+            let ready = self.ready.first_ns().unwrap_or(u64::MAX);
             let delayed = self.releases.next().filter(|(at, _)| *at < ready);
             let Some((at, port)) = delayed else {
                 return self.release_ready(until_ns);
@@ -329,7 +329,7 @@ impl TrafficManager {
 fn count_sent(state: &mut PortState, packet: &Packet) {
     state.link.stats.passed_packets += 1;
     state.stats.tx_packets += 1;
-    state.stats.tx_bytes += packet.original().len() as u64;
+    state.stats.tx_bytes += packet.frame_bytes();
 }
 
 #[cfg(test)]

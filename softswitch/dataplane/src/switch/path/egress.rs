@@ -9,7 +9,14 @@ use crate::packet::{EgressMetadata, Packet};
 use crate::stages;
 
 impl Switch {
+    /// As [`Switch::egress`], for a packet that did not just come out of ingress.
+    #[inline(never)]
+    pub(super) fn egress_later<const LOG: bool>(&mut self, packet: Box<Packet>) {
+        self.egress::<LOG>(packet);
+    }
+
     /// Runs egress and the deparser, then transmits the packet unless the program dropped or recirculated it.
+    #[inline(always)]
     pub(super) fn egress<const LOG: bool>(&mut self, mut packet: Box<Packet>) {
         let metadata = self.egress_metadata(&packet);
         let (code, mut cx, tables) = self.parts();

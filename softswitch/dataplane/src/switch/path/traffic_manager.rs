@@ -100,10 +100,10 @@ impl Switch {
     /// Runs egress for a packet that left a queue.
     pub(in crate::switch) fn run_dequeued(&mut self, packet: Box<Packet>) {
         if self.externs.path_log.is_some() {
-            self.egress::<true>(packet);
+            self.egress_later::<true>(packet);
             self.run_pending::<true>();
         } else {
-            self.egress::<false>(packet);
+            self.egress_later::<false>(packet);
             self.run_pending::<false>();
         }
     }
@@ -111,7 +111,7 @@ impl Switch {
     fn run_queues_until<const LOG: bool>(&mut self, until_ns: u64) {
         while let Some((at, packet)) = self.tm.dequeue(until_ns) {
             self.now_ns = self.now_ns.max(at);
-            self.egress::<LOG>(packet);
+            self.egress_later::<LOG>(packet);
             self.run_pending::<LOG>();
         }
     }
