@@ -212,7 +212,9 @@ impl Native {
         let (error, parsed_bytes) = unsafe {
             ((*frame).bytes, (*frame).length) = (start.cast_mut(), length);
             (*frame).write_metadata = 1;
-            ((*frame).result, (*frame).table, (*frame).slot) = (0, 0, 0);
+            (*frame).result = 0;
+            // Paused in no action, unless the code says otherwise.
+            ((*frame).table, (*frame).slot) = (u64::MAX, u64::MAX);
             ((*frame).port, (*frame).time_us) = (metadata.port, metadata.time_us);
             (parser(frame), (*frame).offset)
         };

@@ -25,7 +25,7 @@ pub(super) struct Frame {
     pub may_pause: u64,
     /// Number of the pause at which the pipeline resumes; 0 at its start.
     pub resume_at: u64,
-    /// The table of the action in which the pipeline paused.
+    /// The table of the action in which the pipeline paused (`u64::MAX`: in none).
     pub table: u64,
     /// The slot of the entry that was found last (`u64::MAX`: none).
     pub slot: u64,
