@@ -33,7 +33,6 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_mount_setattr,
     libc::SYS_setns,
     libc::SYS_unshare,
-    libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -63,32 +62,64 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_personality,
 ];
 
+/// Commands of bpf(2) that attach a program which was loaded before: `BPF_MAP_UPDATE_ELEM` and `BPF_LINK_CREATE` of
+/// `linux/bpf.h`.
+const ATTACHING: [u64; 2] = [2, 28];
+
 /// Refuses the calls in all threads; returns how many. The text says why not.
-pub(crate) fn restrict() -> Result<usize, String> {
-    let calls = compile(refused()?, libc::EPERM)?;
+pub(crate) fn restrict(bpf: Bpf) -> Result<usize, String> {
+    let calls = compile(refused(bpf)?, libc::EPERM)?;
     // clone3's flags are in memory, where a filter cannot see them. The C library tries clone when it is unknown.
     let clone3 = compile(vec![(libc::SYS_clone3, Vec::new())], libc::ENOSYS)?;
     for program in [&clone3, &calls] {
         install(program).map_err(|error| error.to_string())?;
     }
-    Ok(REFUSED.len() + 1)
+    // With bpf, of which a part may be allowed, and clone3.
+    Ok(REFUSED.len() + 2)
+}
+
+/// What is allowed of bpf(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bpf {
+    Nothing,
+    /// [`ATTACHING`]: what is loaded, and what is in its maps, was there before.
+    Attaching,
 }
 
 type Rules = Vec<(libc::c_long, Vec<SeccompRule>)>;
 
-fn refused() -> Result<Rules, String> {
-    let new_user_namespace = SeccompCondition::new(
-        0,
+fn refused(bpf: Bpf) -> Result<Rules, String> {
+    let new_user_namespace = libc::CLONE_NEWUSER as u64;
+    let masked = SeccompCmpOp::MaskedEq(new_user_namespace);
+    let clone = vec![first_argument(
         SeccompCmpArgLen::Qword,
-        SeccompCmpOp::MaskedEq(libc::CLONE_NEWUSER as u64),
-        libc::CLONE_NEWUSER as u64,
-    )
-    .and_then(|condition| SeccompRule::new(vec![condition]))
-    .map_err(|error| error.to_string())?;
+        [(masked, new_user_namespace)],
+    )?];
+    let bpf = match bpf {
+        Bpf::Nothing => Vec::new(),
+        Bpf::Attaching => {
+            let others = ATTACHING.map(|command| (SeccompCmpOp::Ne, command));
+            vec![first_argument(SeccompCmpArgLen::Dword, others)?]
+        }
+    };
     let always = REFUSED.iter().map(|call| (*call, Vec::new()));
     Ok(always
-        .chain([(libc::SYS_clone, vec![new_user_namespace])])
+        .chain([(libc::SYS_clone, clone), (libc::SYS_bpf, bpf)])
         .collect())
+}
+
+/// A rule for calls whose first argument meets all conditions.
+fn first_argument<const N: usize>(
+    length: SeccompCmpArgLen,
+    conditions: [(SeccompCmpOp, u64); N],
+) -> Result<SeccompRule, String> {
+    let conditions = conditions
+        .into_iter()
+        .map(|(operator, value)| SeccompCondition::new(0, length.clone(), operator, value));
+    let conditions = conditions.collect::<Result<Vec<_>, _>>();
+    conditions
+        .and_then(SeccompRule::new)
+        .map_err(|error| error.to_string())
 }
 
 fn compile(rules: Rules, error: libc::c_int) -> Result<BpfProgram, String> {

@@ -18,12 +18,15 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
+use calls::Bpf;
 pub use files::Files;
 
 /// To open a port's packet socket and AF_XDP socket again, when its interface went away and came back.
 pub const OPEN_PORTS: CapabilitySet = CapabilitySet::NET_RAW
     .union(CapabilitySet::NET_ADMIN)
     .union(CapabilitySet::IPC_LOCK);
+/// To attach the XDP program of a port again, likewise. Who keeps it may use bpf(2) for that and nothing else.
+pub const ATTACH_PROGRAMS: CapabilitySet = CapabilitySet::BPF;
 /// To listen on a port below 1024.
 pub const BIND_ANY_PORT: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
 /// None.
@@ -42,11 +45,16 @@ pub struct Confined {
 ///
 /// A kernel without one of the restrictions is no error: the program is as confined as it can be, and the result says so.
 pub fn confine(capabilities: CapabilitySet, files: &Files<'_>) -> Confined {
+    let bpf = if capabilities.contains(ATTACH_PROGRAMS) {
+        Bpf::Attaching
+    } else {
+        Bpf::Nothing
+    };
     let capabilities = capabilities | for_files_of_others(files);
     Confined {
         capabilities: keep(capabilities),
         files: files::restrict(files),
-        calls: calls::restrict(),
+        calls: calls::restrict(bpf),
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use weir_privileges::{Files, NOTHING, OPEN_PORTS, confine};
+use weir_privileges::{ATTACH_PROGRAMS, Files, NOTHING, OPEN_PORTS, confine};
 
 type Tested = Result<(), Box<dyn Error>>;
 
@@ -158,6 +158,42 @@ fn programs_and_namespaces_are_refused_and_threads_and_sockets_are_not() -> Test
             assert_eq!(cloned, -1, "clone made a user namespace");
             assert_eq!(std::thread::spawn(|| 7).join().ok(), Some(7));
             std::net::UdpSocket::bind("127.0.0.1:0")?;
+            Ok(())
+        },
+    )
+}
+
+/// The error of a command of bpf(2) that is given nothing to work on.
+fn bpf(command: libc::c_int) -> Option<i32> {
+    // SAFETY: the attributes are zeros, of which the kernel reads no more than their size.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, [0_u64; 16].as_ptr(), 128) };
+    assert_eq!(result, -1);
+    std::io::Error::last_os_error().raw_os_error()
+}
+
+#[test]
+fn a_program_that_was_loaded_before_can_be_attached_and_no_other_be_loaded() -> Tested {
+    const MAP_UPDATE_ELEM: libc::c_int = 2;
+    const LINK_CREATE: libc::c_int = 28;
+    const PROG_GET_NEXT_ID: libc::c_int = 11;
+    const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+    in_child(
+        "a_program_that_was_loaded_before_can_be_attached_and_no_other_be_loaded",
+        |_| {
+            if bpf(OBJ_GET_INFO_BY_FD) == Some(libc::EPERM) {
+                weir_skipped::skip("user: bpf(2) is only for root here");
+                return Ok(());
+            }
+            confine(OPEN_PORTS | ATTACH_PROGRAMS, &Files::Below(Vec::new()));
+            for allowed in [MAP_UPDATE_ELEM, LINK_CREATE] {
+                assert_ne!(bpf(allowed), Some(libc::EPERM), "{allowed}");
+            }
+            for refused in [OBJ_GET_INFO_BY_FD, PROG_GET_NEXT_ID] {
+                assert_eq!(bpf(refused), Some(libc::EPERM), "{refused}");
+            }
+            // Without the capability, nothing of it.
+            confine(NOTHING, &Files::Below(Vec::new()));
+            assert_eq!(bpf(MAP_UPDATE_ELEM), Some(libc::EPERM));
             Ok(())
         },
     )
