@@ -2,7 +2,7 @@
 //! One port: an interface that may disappear and return, with its counters.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,13 +11,16 @@ use tracing::{info, warn};
 use super::arrivals::Source;
 use super::departures::DepartureSender;
 use super::frame_ring::{FrameRing, RING_FRAMES, Taken};
+use super::open_error::OpenError;
 use super::packet_ring::Receive;
 use super::queueing::QueueingSender;
+use super::receiver::{Receiver, Reception};
 use super::recorder::Recorder;
 use super::send_threads::{RemoteSender, SendThread, SendThreads, Way};
 use super::sender::Sender;
-use super::socket::interface_state;
+use super::socket::{InterfaceState, interface_state};
 use super::tally::Tally;
+use super::xdp::{MAX_QUEUES, Program, XdpReceiver};
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
 pub const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
@@ -43,29 +46,6 @@ pub struct Counters {
     pub tx_waiting: u64,
 }
 
-/// The reason why a port cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// No interface has this name.
-    #[error(
-        "interface `{interface}` does not exist in this network namespace; `ip link` lists those that do"
-    )]
-    Missing {
-        /// Its name.
-        interface: String,
-    },
-    /// The kernel refused.
-    #[error("cannot open interface `{interface}`: {error}{hint}")]
-    Refused {
-        /// Its name.
-        interface: String,
-        /// The kernel's reason.
-        error: io::Error,
-        /// How to fix it, or empty.
-        hint: &'static str,
-    },
-}
-
 /// A port of the switch.
 pub struct Interface {
     number: u32,
@@ -83,11 +63,17 @@ pub struct Interface {
     /// Capture files of the port, if they are written.
     recorder: Option<Box<Recorder>>,
     way: Way,
+    /// The XDP program of a port that receives through AF_XDP; the interface may come back when the process may load none.
+    program: Option<Program>,
+    /// Difference of the two clocks in which receivers stamp frames, ns.
+    realtime_minus_monotonic_ns: i128,
+    /// Why the interface could not be opened again, as told last.
+    reopening_failed: String,
     held: bool,
 }
 
 struct Open {
-    ring: FrameRing,
+    receiver: Receiver,
     sender: PortSender,
     max_frame_bytes: usize,
 }
@@ -105,7 +91,19 @@ impl Interface {
     ///
     /// # Errors
     /// [`OpenError`] when it does not exist or cannot be opened.
-    pub fn open(number: u32, name: &str, threads: &SendThreads) -> Result<Self, OpenError> {
+    pub fn open(
+        number: u32,
+        name: &str,
+        reception: Reception,
+        threads: &SendThreads,
+    ) -> Result<Self, OpenError> {
+        let program = match reception {
+            Reception::Ring => None,
+            Reception::Xdp => {
+                let loaded = Program::load(MAX_QUEUES);
+                Some(loaded.map_err(|error| OpenError::of_xdp(name, error))?)
+            }
+        };
         let mut port = Self {
             number,
             name: name.to_owned(),
@@ -117,44 +115,63 @@ impl Interface {
             send_thread: threads.next_thread().cloned(),
             recorder: None,
             way: threads.way().clone(),
+            program,
+            realtime_minus_monotonic_ns: 0,
+            reopening_failed: String::new(),
             held: false,
         };
-        if !port.try_open().map_err(|error| open_error(name, error))? {
+        if !port.try_open()? {
             warn!("port {number}: interface {name} is down, waiting for it");
         }
         Ok(port)
     }
 
     /// Opens the sockets if the interface exists and is up; false when it is down.
-    fn try_open(&mut self) -> io::Result<bool> {
-        let state = interface_state(&self.name)?;
+    fn try_open(&mut self) -> Result<bool, OpenError> {
+        let refused = |error| OpenError::new(&self.name, error);
+        let state = interface_state(&self.name).map_err(refused)?;
         if !state.up {
             return Ok(false);
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
+        let (receiver, sender) = match &self.program {
+            None => self.open_ring(&state).map_err(refused)?,
+            Some(program) => {
+                let opened = XdpReceiver::open(&self.name, &state, program);
+                let (receiver, sender) =
+                    opened.map_err(|error| OpenError::of_xdp(&self.name, error))?;
+                (Receiver::Xdp(receiver), Sender::Xdp(Box::new(sender)))
+            }
+        };
+        let sender = match &self.send_thread {
+            None => PortSender::Local(sender),
+            Some(thread) => {
+                let sent = Arc::clone(&self.sent);
+                let moved = RemoteSender::new(thread, sender, max_frame_bytes, sent);
+                PortSender::Remote(moved.map_err(refused)?)
+            }
+        };
+        self.open = Some(Open {
+            receiver,
+            sender,
+            max_frame_bytes,
+        });
+        Ok(true)
+    }
+
+    fn open_ring(&self, state: &InterfaceState) -> io::Result<(Receiver, Sender)> {
         let receive = match self.way {
             Way::Queueing => Receive::AllButOwn,
             Way::Fastest | Way::Departures(_) => Receive::Inbound,
         };
+        let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         let ring = FrameRing::open(state.index, max_frame_bytes, RING_FRAMES, receive)?;
         let sender = match &self.way {
             Way::Departures(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
             Way::Queueing => Sender::Queueing(QueueingSender::new(ring.socket()?)),
             Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
         };
-        let sender = match &self.send_thread {
-            None => PortSender::Local(sender),
-            Some(thread) => {
-                let sent = Arc::clone(&self.sent);
-                PortSender::Remote(RemoteSender::new(thread, sender, max_frame_bytes, sent)?)
-            }
-        };
-        self.open = Some(Open {
-            ring,
-            sender,
-            max_frame_bytes,
-        });
-        Ok(true)
+        Ok((Receiver::Ring(ring), sender))
     }
 
     /// Reopens an interface that disappeared and has returned; to be called periodically.
@@ -162,22 +179,36 @@ impl Interface {
         // While a send thread still holds the old socket, AF_XDP is in use.
         // The thread drops its reference to `sent` together with that socket.
         let closed = Arc::strong_count(&self.sent) == 1;
-        if self.open.is_none() && closed && matches!(self.try_open(), Ok(true)) {
-            info!("port {}: interface {} is back", self.number, self.name);
+        if self.open.is_some() || !closed {
+            return;
+        }
+        match self.try_open() {
+            Ok(true) => {
+                info!("port {}: interface {} is back", self.number, self.name);
+                self.reopening_failed.clear();
+            }
+            Ok(false) | Err(OpenError::Missing { .. }) => {}
+            Err(error) => {
+                let reason = error.to_string();
+                if reason != self.reopening_failed {
+                    warn!("port {}: {reason}; will retry", self.number);
+                    self.reopening_failed = reason;
+                }
+            }
         }
     }
 
     /// Handles the socket's pending error; to be called when `poll` reports one.
     pub fn check(&mut self) {
         let Some(open) = &self.open else { return };
-        match open.ring.take_error() {
+        match open.receiver.take_error() {
             Ok(None) => {}
             Ok(Some(error)) | Err(error) => self.lost(&error),
         }
     }
 
     fn lost(&mut self, error: &io::Error) {
-        self.update_overruns();
+        self.give_up_waiting();
         self.end();
         if self.open.take().is_some() {
             warn!(
@@ -207,9 +238,16 @@ impl Interface {
         self.open.is_some()
     }
 
-    /// The descriptor to poll for input; None while the interface is not open.
-    pub fn poll_fd(&self) -> Option<RawFd> {
-        self.open.as_ref().map(|open| open.ring.as_raw_fd())
+    /// The descriptors to poll for input; none while the interface is not open.
+    pub fn poll_fds(&self) -> impl Iterator<Item = RawFd> + '_ {
+        let receiver = self.open.as_ref().map(|open| &open.receiver);
+        receiver.into_iter().flat_map(Receiver::poll_fds)
+    }
+
+    /// Tells the difference of the clocks with which arrivals are converted, so that no step of the wall clock comes between
+    /// the two conversions of a batch.
+    pub fn set_clocks(&mut self, realtime_minus_monotonic_ns: i128) {
+        self.realtime_minus_monotonic_ns = realtime_minus_monotonic_ns;
     }
 
     /// The counters; overruns as of the last [`Interface::update_overruns`].
@@ -226,11 +264,33 @@ impl Interface {
 
     /// Adds the frames that the kernel could not store since the last call.
     pub fn update_overruns(&mut self) {
-        if let Some(open) = &self.open
-            && let Ok(overruns) = open.ring.take_drops()
-        {
-            self.counters.rx_overruns += overruns;
+        // Memory that AF_XDP shares holds no longer frame than it was made for, so nothing else shows that the MTU has grown.
+        if self.add_overruns() > 0 && self.program.is_some() {
+            self.reopen_if_grown();
         }
+    }
+
+    fn add_overruns(&mut self) -> u64 {
+        let Some(open) = &mut self.open else { return 0 };
+        let drops = match (&mut open.receiver, &self.program) {
+            (Receiver::Ring(ring), _) => ring.take_drops(),
+            (Receiver::Xdp(receiver), Some(program)) => receiver.take_drops(program),
+            (Receiver::Xdp(_), None) => Ok(0),
+        };
+        let drops = drops.unwrap_or_default();
+        self.counters.rx_overruns += drops;
+        drops
+    }
+
+    /// Removes the frames that wait, and counts them as lost, before the receiver is closed.
+    fn give_up_waiting(&mut self) {
+        if let Some(open) = &mut self.open {
+            while open.receiver.oldest_ns(0).is_some() {
+                open.receiver.take(|_| {});
+                self.counters.rx_overruns += 1;
+            }
+        }
+        self.add_overruns();
     }
 
     /// Calls `use_frame` with the oldest received frame, unless it is longer than the MTU allows, and removes it. A frame that a
@@ -241,8 +301,11 @@ impl Interface {
         let mut oversize = false;
         let counters = &mut self.counters;
         let mut recorder = self.recorder.as_deref_mut();
-        let stamp_ns = recorder.as_ref().and_then(|_| open.ring.oldest_ns());
-        open.ring.take(|taken| match taken {
+        let clocks_ns = self.realtime_minus_monotonic_ns;
+        let stamp_ns = recorder
+            .as_ref()
+            .and_then(|_| open.receiver.oldest_ns(clocks_ns));
+        open.receiver.take(|taken| match taken {
             Taken::Frame(bytes) if bytes.len() <= max_frame_bytes => {
                 counters.rx_packets += 1;
                 counters.rx_bytes += bytes.len() as u64;
@@ -283,13 +346,7 @@ impl Interface {
             return false;
         }
         self.flush();
-        if let Some(open) = &mut self.open {
-            while open.ring.oldest_ns().is_some() {
-                open.ring.take(|_| {});
-                self.counters.rx_overruns += 1;
-            }
-        }
-        self.update_overruns();
+        self.give_up_waiting();
         self.end();
         self.open = None;
         info!(
@@ -390,7 +447,8 @@ impl Interface {
 
 impl Source for Interface {
     fn oldest_ns(&self) -> Option<u64> {
-        self.open.as_ref()?.ring.oldest_ns()
+        let open = self.open.as_ref()?;
+        open.receiver.oldest_ns(self.realtime_minus_monotonic_ns)
     }
 }
 
@@ -398,22 +456,4 @@ fn realtime_ns() -> u64 {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     let since_epoch = since_epoch.unwrap_or_default().as_nanos();
     u64::try_from(since_epoch).unwrap_or(u64::MAX)
-}
-
-fn open_error(interface: &str, error: io::Error) -> OpenError {
-    let interface = interface.to_owned();
-    match error.raw_os_error() {
-        Some(libc::ENODEV) => OpenError::Missing { interface },
-        Some(libc::EPERM | libc::EACCES) => OpenError::Refused {
-            interface,
-            error,
-            hint: "; packet sockets need CAP_NET_RAW: run as root or in a user and network namespace \
-                   (`unshare --user --map-root-user --net`)",
-        },
-        _ => OpenError::Refused {
-            interface,
-            error,
-            hint: "",
-        },
-    }
 }

@@ -10,13 +10,16 @@
 
 pub mod arrivals;
 pub mod block_ring;
+mod card;
 pub mod checksum;
 pub mod departures;
 pub mod frame_ring;
 pub mod interface;
 pub mod mapping;
+mod open_error;
 mod packet_ring;
 pub mod queueing;
+mod receiver;
 pub mod recorder;
 pub mod segments;
 pub mod send_threads;
@@ -27,6 +30,8 @@ pub mod trunk;
 pub mod virtio;
 pub mod xdp;
 
-pub use interface::{Counters, Interface, OpenError};
+pub use interface::{Counters, Interface};
+pub use open_error::OpenError;
 pub use packet_ring::Receive;
+pub use receiver::Reception;
 pub use send_threads::SendThreads;

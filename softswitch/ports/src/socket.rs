@@ -29,14 +29,7 @@ pub struct InterfaceState {
 /// # Errors
 /// `ENODEV` when there is none.
 pub fn interface_state(name: &str) -> io::Result<InterfaceState> {
-    // SAFETY: an all-zero ifreq is a valid value of a plain C structure.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.is_empty() || name.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
+    let mut request = interface_request(name)?;
     // Any socket can carry the requests; a packet socket would need a privilege.
     let socket = UnixDatagram::unbound()?;
     let mut request_member = |code| {
@@ -57,6 +50,22 @@ pub fn interface_state(name: &str) -> io::Result<InterfaceState> {
             up: libc::c_int::from(flags) & libc::IFF_UP != 0,
         })
     }
+}
+
+/// A request about an interface, for `ioctl(2)`.
+///
+/// # Errors
+/// `ENODEV` for a text that is no interface's name.
+pub(crate) fn interface_request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: an all-zero ifreq is a valid value of a plain C structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
 }
 
 /// A packet socket that receives nothing before it is bound.
@@ -118,6 +127,24 @@ pub fn promiscuous(socket: &OwnedFd, interface_index: u32) -> io::Result<()> {
         mr_address: [0; 8],
     };
     set_option(socket, libc::PACKET_ADD_MEMBERSHIP, &membership)
+}
+
+/// Has a socket receive no frame.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn accept_nothing(socket: &OwnedFd) -> io::Result<()> {
+    let mut filter = libc::sock_filter {
+        code: (libc::BPF_RET | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 0,
+        k: 0,
+    };
+    let program = libc::sock_fprog {
+        len: 1,
+        filter: &raw mut filter,
+    };
+    set_option_at(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
 /// Sets an option of a packet socket; `T` is the type of the option.
@@ -216,6 +243,17 @@ pub(crate) fn take_error(socket: &OwnedFd) -> io::Result<Option<io::Error>> {
     let mut error: libc::c_int = 0;
     get_option_at(socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+}
+
+/// `CLOCK_MONOTONIC`, ns.
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the call fills the timespec; it cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 pub(crate) fn to_uint(value: usize) -> io::Result<libc::c_uint> {

@@ -10,18 +10,21 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use weir_dataplane::{Port, PortConfig};
+use weir_ports::Reception;
 use weir_ports::send_threads::MAX_SEND_THREADS;
 
 use crate::links::client::LinksCommand;
 use crate::links::options;
-use crate::links::port::{PortError, PortSpec};
+use crate::links::port::{PortError, PortSpec, RECEIVE_HELP};
 use crate::links::service::Access;
 use crate::tls::TlsFiles;
 use crate::wire::WireOptions;
 use weir_engine::node::MAX_PORT;
 
 fn help() -> String {
-    EXAMPLES.replace("{OPTIONS}", options::HELP)
+    EXAMPLES
+        .replace("{OPTIONS}", options::HELP)
+        .replace("{RECEIVE}", RECEIVE_HELP)
 }
 
 const EXAMPLES: &str = "\
@@ -40,6 +43,8 @@ Examples:
 
 Options of a port, after the interface, separated by commas; each acts on what leaves through the port:
 {OPTIONS}
+This one acts on what enters through it:
+{RECEIVE}
 
 Environment:
   WEIR_NO_JIT=1      as --no-jit, for weir-switch as-bmv2 too
@@ -183,6 +188,9 @@ impl Cli {
                     number,
                     role: "the drop port (--drop-port)",
                 });
+            }
+            if spec.reception == Reception::Xdp && self.run_ahead.is_some() {
+                return Err(PortError::XdpAhead { number });
             }
             if self.ports[..index]
                 .iter()

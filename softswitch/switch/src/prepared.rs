@@ -10,8 +10,8 @@ use tracing::warn;
 use weir_dataplane::{Port, SwitchConfig, Wire};
 use weir_engine::engine::{Engine, Time};
 use weir_engine::node::{Node, NodeConfig};
-use weir_ports::{Interface, SendThreads};
-use weir_privileges::{Confined, Files, OPEN_PORTS, confine};
+use weir_ports::{Interface, Reception, SendThreads};
+use weir_privileges::{ATTACH_PROGRAMS, Confined, Files, OPEN_PORTS, confine};
 
 use crate::cli::Cli;
 use crate::jit;
@@ -56,7 +56,7 @@ impl Prepared {
         let ports = cli
             .ports
             .iter()
-            .map(|port| (port.number, port.interface.as_str()));
+            .map(|port| (port.number, port.interface.as_str(), port.reception));
         let threads = if cli.run_ahead.is_some() {
             SendThreads::with_departures()
         } else {
@@ -66,7 +66,16 @@ impl Prepared {
         let (listener, address) = listen_at("--p4runtime", cli.p4runtime)?;
         warn_if_open("P4Runtime", address, service_tls.is_some());
         let thrift = cli.thrift.map(listen_thrift).transpose()?;
-        let confined = confine(OPEN_PORTS, &Files::beside(cli.stats.as_deref()));
+        let xdp = cli
+            .ports
+            .iter()
+            .any(|port| port.reception == Reception::Xdp);
+        let kept = if xdp {
+            OPEN_PORTS | ATTACH_PROGRAMS
+        } else {
+            OPEN_PORTS
+        };
+        let confined = confine(kept, &Files::beside(cli.stats.as_deref()));
         Ok(Self {
             cli,
             executes,
@@ -141,7 +150,7 @@ impl PreparedWires {
             wire::build(&options).map_err(|error| RunError::Pairs(Box::new(error)))?;
         let ports = ends
             .iter()
-            .map(|(number, interface)| (*number, interface.as_str()));
+            .map(|(number, interface)| (*number, interface.as_str(), Reception::Ring));
         let threads = start_threads(options.send_threads)?;
         let interfaces = open(&threads, ports)?;
         let (listener, address) = listen_at("--links", options.links)?;
@@ -202,9 +211,10 @@ fn start_threads(count: u8) -> Result<SendThreads, RunError> {
 /// Opens the ports' interfaces.
 fn open<'a>(
     threads: &SendThreads,
-    ports: impl Iterator<Item = (Port, &'a str)>,
+    ports: impl Iterator<Item = (Port, &'a str, Reception)>,
 ) -> Result<Vec<Interface>, RunError> {
-    let interfaces = ports.map(|(number, name)| Interface::open(number, name, threads));
+    let interfaces =
+        ports.map(|(number, name, reception)| Interface::open(number, name, reception, threads));
     Ok(interfaces.collect::<Result<_, _>>()?)
 }
 

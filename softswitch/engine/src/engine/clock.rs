@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weir_dataplane::Port;
+use weir_ports::socket::monotonic_ns;
 
 /// Readings of which the fastest counts: an interruption of all of them is unlikely.
 const READINGS: usize = 3;
@@ -39,6 +40,7 @@ pub enum Time {
 /// The clock.
 pub struct Clock {
     start: Instant,
+    monotonic_minus_switch_ns: i128,
     held: Option<Held>,
 }
 
@@ -46,7 +48,6 @@ pub struct Clock {
 struct Held {
     now_ns: Cell<u64>,
     realtime_minus_switch_ns: i128,
-    monotonic_minus_switch_ns: i128,
     waits: Cell<u32>,
 }
 
@@ -55,18 +56,22 @@ impl Clock {
     pub fn start(time: Time) -> Self {
         let mut clock = Self {
             start: Instant::now(),
+            monotonic_minus_switch_ns: 0,
             held: None,
         };
         if time != Time::Real {
             // Measured once: nobody sets the guest's clock while the switch runs.
             let realtime_minus_switch_ns = clock.realtime_minus_switch_ns();
+            // Arrivals and departures have the same error, so a frame's time in the switch has none.
+            clock.monotonic_minus_switch_ns =
+                realtime_minus_switch_ns - difference_ns(realtime_since_epoch_ns, monotonic_ns);
             clock.held = Some(Held {
                 realtime_minus_switch_ns,
-                // Arrivals and departures have the same error, so a frame's time in the switch has none.
-                monotonic_minus_switch_ns: realtime_minus_switch_ns - realtime_minus_monotonic_ns(),
                 now_ns: Cell::new(clock.now_ns()),
                 waits: Cell::new(0),
             });
+        } else {
+            clock.monotonic_minus_switch_ns = difference_ns(monotonic_ns, || clock.now_ns());
         }
         clock
     }
@@ -114,40 +119,31 @@ impl Clock {
             return held.realtime_minus_switch_ns;
         }
         // With a wall clock before 1970, arrival times are clamped to the present.
-        realtime_minus(|| self.now_ns())
+        difference_ns(realtime_since_epoch_ns, || self.now_ns())
     }
 
-    /// `CLOCK_MONOTONIC` minus this clock, ns; 0 in real time, where only differences are of use.
+    /// `CLOCK_MONOTONIC` minus this clock, ns: always the same.
     pub fn monotonic_minus_switch_ns(&self) -> i128 {
-        let held = self.held.as_ref();
-        held.map_or(0, |held| held.monotonic_minus_switch_ns)
+        self.monotonic_minus_switch_ns
     }
 }
 
-/// `CLOCK_REALTIME` minus another clock, ns.
-fn realtime_minus(other_ns: impl Fn() -> u64) -> i128 {
+/// A clock minus another one, ns.
+fn difference_ns(clock_ns: impl Fn() -> u64, other_ns: impl Fn() -> u64) -> i128 {
     let readings = (0..READINGS).map(|_| {
         let before_ns = other_ns();
-        let realtime_ns = i128::from(realtime_ns());
+        let clock_ns = i128::from(clock_ns());
         let took_ns = other_ns() - before_ns;
         let middle_ns = i128::from(before_ns + took_ns / 2);
-        (took_ns, realtime_ns - middle_ns)
+        (took_ns, clock_ns - middle_ns)
     });
     readings
         .min_by_key(|(took_ns, _)| *took_ns)
         .map_or(0, |(_, difference_ns)| difference_ns)
 }
 
-fn realtime_minus_monotonic_ns() -> i128 {
-    realtime_minus(|| {
-        let mut now = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: the call fills the timespec; it cannot fail for this clock.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    })
+fn realtime_since_epoch_ns() -> u64 {
+    u64::try_from(realtime_ns()).unwrap_or_default()
 }
 
 #[cfg(test)]

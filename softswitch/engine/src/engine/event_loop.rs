@@ -145,6 +145,11 @@ impl<F: Forwarder> EventLoop<F> {
         let Core {
             node, interfaces, ..
         } = &mut self.core;
+        // Of the same reading of the wall clock, which so cancels out of the arrivals of a port that stamps without it.
+        let clocks_ns = offset_ns - self.clock.monotonic_minus_switch_ns();
+        for interface in interfaces.iter_mut() {
+            interface.set_clocks(clocks_ns);
+        }
         let taken = &mut self.taken;
         *taken = 0;
         node.receive_batch(|receive| {
@@ -267,7 +272,7 @@ impl<F: Forwarder> EventLoop<F> {
             for interface in &mut core.interfaces {
                 interface.reopen_if_back();
                 // While a port is down, groups use other members and replicas their backups.
-                let up = interface.poll_fd().is_some();
+                let up = interface.is_up();
                 if let Err(failure) = core.node.set_port_up(interface.number(), up) {
                     warn!("port {}: {failure}", interface.number());
                 }
@@ -291,15 +296,18 @@ impl<F: Forwarder> EventLoop<F> {
         };
         let mut wake_at_ns = wait.until_ns;
         for (index, interface) in core.interfaces.iter().enumerate() {
-            let again_at_ns = match interface.poll_fd() {
-                Some(_) if congested => Some(soon_ns),
-                Some(_) if !wait.for_frames => None,
-                Some(fd) => {
+            let again_at_ns = if !interface.is_up() {
+                Some(self.reopen_at_ns)
+            } else if congested {
+                Some(soon_ns)
+            } else if !wait.for_frames {
+                None
+            } else {
+                for fd in interface.poll_fds() {
                     self.waits.add(index, fd);
-                    // A full interface is polled for room.
-                    (interface.is_sending() && interface.full_fd().is_none()).then_some(soon_ns)
                 }
-                None => Some(self.reopen_at_ns),
+                // A full interface is polled for room.
+                (interface.is_sending() && interface.full_fd().is_none()).then_some(soon_ns)
             };
             wake_at_ns = wake_at_ns.into_iter().chain(again_at_ns).min();
         }

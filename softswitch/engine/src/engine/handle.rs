@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use tokio::sync::oneshot;
 use tonic::Status;
 use weir_ports::trunk::Trunk;
-use weir_ports::{Interface, OpenError, SendThreads};
+use weir_ports::{Interface, OpenError, Reception, SendThreads};
 
 use super::forwarder::Forwarder;
 use super::wait::Waker;
@@ -66,7 +66,7 @@ impl<F: Forwarder> Handle<F> {
     /// # Errors
     /// As [`Interface::open`].
     pub fn open(&self, number: u32, interface: &str) -> Result<Interface, OpenError> {
-        Interface::open(number, interface, &self.send_threads)
+        Interface::open(number, interface, Reception::Ring, &self.send_threads)
     }
 
     /// Runs `operation` between two batches of frames and returns its result. Forwarding stops meanwhile, so keep it

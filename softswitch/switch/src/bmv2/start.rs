@@ -12,7 +12,7 @@ use weir_engine::engine::{Engine, Time};
 use weir_engine::node::{Node, NodeConfig};
 use weir_ports::recorder::Recorder;
 use weir_ports::trunk::Trunk;
-use weir_ports::{Interface, SendThreads};
+use weir_ports::{Interface, Reception, SendThreads};
 use weir_privileges::{BIND_ANY_PORT, Files, OPEN_PORTS, confine};
 use weir_thrift::EntryNumbers;
 
@@ -194,7 +194,7 @@ fn open(
 ) -> Result<Interface, String> {
     let PortAtInterface { number, interface } = port;
     say(&format!("Adding interface {interface} as port {number}"));
-    let opened = Interface::open(*number, interface, threads);
+    let opened = Interface::open(*number, interface, Reception::Ring, threads);
     let mut opened = opened.map_err(|error| format!("-i {number}@{interface}: {error}"))?;
     if let Some(folder) = pcap {
         let files = Recorder::create(folder, interface);

@@ -41,6 +41,14 @@ fn all_options_of_a_port_are_read() {
 }
 
 #[test]
+fn a_port_receives_through_a_packet_ring_unless_it_is_given_af_xdp() {
+    let reception = |text: &str| port(text).map(|spec| spec.reception);
+    assert_eq!(reception("1=a,delay=1ms"), Ok(Reception::Ring));
+    assert_eq!(reception("1=a,receive=ring"), Ok(Reception::Ring));
+    assert_eq!(reception("1=a,delay=1ms,receive=xdp"), Ok(Reception::Xdp));
+}
+
+#[test]
 fn a_burst_that_is_not_given_holds_a_millisecond_and_at_least_a_frame() {
     // 100 Mbit/s × 1 ms / 8 = 12 500 B; 1 Mbit/s × 1 ms / 8 = 125 B, less than a frame.
     let burst = |text: &str| port(text).unwrap().config.shaper.unwrap().burst_bytes;
@@ -65,6 +73,14 @@ fn mistakes_are_named_with_what_is_valid() {
             "port 1: delay: `10` is not a time: the unit is missing",
         ),
         ("1=a,delay=1ms,delay=2ms", "`delay` is given twice"),
+        (
+            "1=a,receive=dpdk",
+            "port 1: receive: `dpdk` is not ring or xdp",
+        ),
+        (
+            "1=a,receive=xdp,receive=xdp",
+            "port 1: `receive` is given twice",
+        ),
         ("1=a,rate=0bit/s", "a rate of 0 lets nothing pass"),
         ("1=a,limit=5kB", "give a rate too"),
         ("1=a,rate=5Mbit/s,burst=0B", "a burst of 0"),
@@ -100,6 +116,12 @@ fn ports_must_be_distinct_and_not_reserved() {
         check(&["--port", "511=a"]),
         Err(PortError::Reserved { number: 511, .. })
     ));
+    let ahead = ["--virtual-time", "--run-ahead", "2"];
+    let port = ["--port", "1=a,receive=xdp"];
+    assert_eq!(
+        check(&[ahead.as_slice(), &port].concat()),
+        Err(PortError::XdpAhead { number: 1 })
+    );
     assert!(matches!(
         check(&["--cpu-port", "511"]),
         Err(PortError::Reserved { .. })

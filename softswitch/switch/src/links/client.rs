@@ -8,6 +8,7 @@ use serde::Serialize;
 use tonic::transport::Channel;
 use weir_links::v1;
 use weir_links::v1::links_client::LinksClient;
+use weir_ports::Reception;
 
 use super::at::{At, ConnectError};
 use super::convert;
@@ -73,6 +74,11 @@ pub enum ClientError {
     /// The port to change.
     #[error("there is no port {0}; `weir-switch links get` shows the ports")]
     NoPort(u32),
+    /// A way of receiving that has to be prepared when the switch starts.
+    #[error(
+        "receive=xdp is for --port of a switch that starts: one that runs may load no XDP program"
+    )]
+    XdpLater,
     /// A switch of another version.
     #[error("port {port} has a link that this program does not understand: {reason}")]
     Link {
@@ -124,6 +130,9 @@ pub async fn run(command: LinksCommand) -> Result<(), ClientError> {
             let base = config(port, &link.unwrap_or_default())?;
             let link = Some(convert::link(&change.apply(base)?));
             client.set(v1::SetRequest { number: port, link }).await?;
+        }
+        LinksCommand::Add { port, .. } if port.reception == Reception::Xdp => {
+            return Err(ClientError::XdpLater);
         }
         LinksCommand::Add { at, port } => {
             let request = v1::AddPortRequest {

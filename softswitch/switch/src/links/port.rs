@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A port as the command line takes it: `1=veth0,rate=1Gbit/s,delay=10ms`.
+//! A port as the command line takes it: `1=veth0,rate=1Gbit/s,delay=10ms`, `2=enp1s0,receive=xdp`.
 
 use std::str::FromStr;
 
 use weir_dataplane::{Port, PortConfig};
+use weir_ports::Reception;
 
 use super::options::{LinkOptions, OptionError};
 use weir_engine::node::MAX_PORT;
@@ -15,9 +16,19 @@ pub struct PortSpec {
     pub number: Port,
     /// Network interface.
     pub interface: String,
+    /// How it receives.
+    pub reception: Reception,
     /// Queues and link of its egress side.
     pub config: PortConfig,
 }
+
+/// The option that only a port of the command line has, not a link of a running switch.
+const RECEIVE: &str = "receive";
+
+/// [`RECEIVE`] in `--help`.
+pub const RECEIVE_HELP: &str = "\
+  receive=xdp     receive through AF_XDP in the driver in place of the packet ring, and send through the same
+                  sockets: for network cards, as the machine's root; the log says whether without copies";
 
 /// The reason for refusing a `--port`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +60,14 @@ pub enum PortError {
     /// Two ports have one number.
     #[error("port {number} is given twice")]
     NumberTwice {
+        /// The port.
+        number: Port,
+    },
+    /// Two ways of sending for one port.
+    #[error(
+        "port {number}: receive=xdp and --run-ahead exclude each other: AF_XDP knows no departure times"
+    )]
+    XdpAhead {
         /// The port.
         number: Port,
     },
@@ -87,14 +106,37 @@ impl FromStr for PortSpec {
         }
         let refused = |error| PortError::Options { number, error };
         let mut options = LinkOptions::default();
+        let mut reception = None;
         for part in parts {
-            options.add(part).map_err(refused)?;
+            match part.split_once('=') {
+                Some((RECEIVE, value)) => {
+                    let given = read_reception(value).map_err(refused)?;
+                    if reception.replace(given).is_some() {
+                        let name = RECEIVE.to_owned();
+                        return Err(refused(OptionError::Twice { name }));
+                    }
+                }
+                _ => options.add(part).map_err(refused)?,
+            }
         }
         let config = options.apply(PortConfig::default()).map_err(refused)?;
         Ok(Self {
             number,
             interface: interface.to_owned(),
+            reception: reception.unwrap_or_default(),
             config,
         })
+    }
+}
+
+fn read_reception(given: &str) -> Result<Reception, OptionError> {
+    match given {
+        "ring" => Ok(Reception::Ring),
+        "xdp" => Ok(Reception::Xdp),
+        _ => Err(OptionError::Value {
+            name: RECEIVE.to_owned(),
+            given: given.to_owned(),
+            valid: "ring or xdp",
+        }),
     }
 }

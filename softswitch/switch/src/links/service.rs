@@ -180,7 +180,9 @@ impl<F: Forwarder> Links for Service<F> {
         let opened = opened.map_err(|error| Status::internal(error.to_string()))?;
         let interface = opened.map_err(|error| match &error {
             OpenError::Missing { .. } => Status::not_found(error.to_string()),
-            OpenError::Refused { .. } => Status::failed_precondition(error.to_string()),
+            OpenError::Refused { .. } | OpenError::Xdp { .. } => {
+                Status::failed_precondition(error.to_string())
+            }
         })?;
         let add = move |core: &mut Core<F>| {
             // Checked again: another client may have added a port meanwhile.

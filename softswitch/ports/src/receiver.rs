@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The ways in which a port receives.
+
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use super::frame_ring::{FrameRing, Taken};
+use super::xdp::XdpReceiver;
+
+/// How a port receives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reception {
+    /// Through a packet ring, beside the network stack: on every interface, without an offload lost.
+    #[default]
+    Ring,
+    /// Through AF_XDP, in place of the network stack: fast on cards whose driver has it. Only for the machine's root.
+    Xdp,
+}
+
+/// What receives the frames of an open port.
+pub(crate) enum Receiver {
+    Ring(FrameRing),
+    Xdp(XdpReceiver),
+}
+
+impl Receiver {
+    /// Time of arrival of the oldest frame (ns, `CLOCK_REALTIME`), if there is one.
+    #[inline(always)]
+    pub(crate) fn oldest_ns(&self, realtime_minus_monotonic_ns: i128) -> Option<u64> {
+        match self {
+            Self::Ring(ring) => ring.oldest_ns(),
+            Self::Xdp(receiver) => {
+                let monotonic_ns = i128::from(receiver.oldest_ns()?);
+                let realtime_ns = monotonic_ns + realtime_minus_monotonic_ns;
+                Some(u64::try_from(realtime_ns).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Calls `use_taken` with the oldest frame, or with each of its segments, and removes it.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, mut use_taken: impl FnMut(Taken<'_>)) {
+        match self {
+            Self::Ring(ring) => ring.take(use_taken),
+            Self::Xdp(receiver) => receiver.take(|frame| use_taken(Taken::Frame(frame))),
+        }
+    }
+
+    /// The pending error, which this call clears; `ENETDOWN` when the interface went down or away.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        match self {
+            Self::Ring(ring) => ring.take_error(),
+            Self::Xdp(receiver) => receiver.take_error(),
+        }
+    }
+
+    /// The descriptors to poll for input.
+    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = RawFd> + '_ {
+        let (ring, receiver) = match self {
+            Self::Ring(ring) => (Some(ring.as_raw_fd()), None),
+            Self::Xdp(receiver) => (None, Some(receiver.poll_fds())),
+        };
+        ring.into_iter().chain(receiver.into_iter().flatten())
+    }
+}
