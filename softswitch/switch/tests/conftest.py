@@ -54,6 +54,13 @@ def send_options(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return options
 
 
+@pytest.fixture(scope="module", params=["ring", "xdp"], ids=["from packet rings", "through AF_XDP"])
+def receive(request: pytest.FixtureRequest) -> str:
+    """How ports receive; tests that use this fixture run with each way, AF_XDP as root only."""
+    way: str = request.param
+    return way
+
+
 @pytest.fixture(scope="module")
 def run_on_switch(
     send_options: tuple[str, ...],
@@ -67,6 +74,24 @@ def run_on_switch(
         p4info, blob = compiled(program)
         folder = tmp_path_factory.mktemp(name)
         return run_scenario(f"{name}_scenario.py", weir_switch, blob, p4info, folder, *send_options)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def run_receiving(
+    receive: str,
+    send_options: tuple[str, ...],
+    weir_switch: Path,
+    compiled: Callable[[str], tuple[Path, Path]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> RunOnSwitch:
+    """Run the scenario `NAME_scenario.py SWITCH JSON P4INFO FOLDER RECEIVE [OPTION…]` with a test program."""
+
+    def run(name: str, program: str) -> dict[str, Any]:
+        p4info, blob = compiled(program)
+        arguments = (weir_switch, blob, p4info, tmp_path_factory.mktemp(name), receive, *send_options)
+        return run_scenario(f"{name}_scenario.py", *arguments, root=receive == "xdp")
 
     return run
 

@@ -4,8 +4,8 @@
     sender e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2
                                           port 3 ] s3 ─── e3
 
-Started by flood_test.py as `unshare … python flood_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]`; prints
-its observations as one line of JSON. The interfaces' own counters show what the switch sent.
+Started by flood_test.py as `unshare … python flood_scenario.py SWITCH JSON P4INFO FOLDER RECEIVE [OPTION…]`;
+prints its observations as one line of JSON. The interfaces' own counters show what the switch sent.
 """
 
 import json
@@ -85,7 +85,7 @@ def settled(stats: Path, sent: Callable[[], int]) -> Callable[[], bool]:
     return settled_now
 
 
-def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, receive: str, *options: str) -> None:
     """Send numbered frames, flood, delete and recreate an interface, stop the switch."""
     add_two_links()
     add_link(3)
@@ -93,7 +93,7 @@ def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> Non
     result: dict[str, Any] = {}
     source = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     source.bind(("e1", 0))
-    ports = [f"--port={number}=s{number}" for number in (1, 2, 3)]
+    ports = [f"--port={number}=s{number},receive={receive}" for number in (1, 2, 3)]
     with (
         SwitchProcess(Path(binary), *ports, "--stats", str(stats), *options) as switch,
         HostileClient(switch.address) as client,

@@ -10,9 +10,9 @@ from flood_scenario import COPIES, FLOODED, NUMBERED
 
 
 @pytest.fixture(scope="module")
-def seen(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+def seen(run_receiving: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
     """The scenario's observations."""
-    return run_on_switch("flood", "l2_learning")
+    return run_receiving("flood", "l2_learning")
 
 
 def check(stats: dict[str, Any]) -> dict[str, int]:

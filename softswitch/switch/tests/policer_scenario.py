@@ -4,7 +4,7 @@
     sender e1 ─── s1 [port 1: weir-switch: port 2] s2 ─── e2 receiver
                    │ capture: time of arrival of each frame
 
-Started by policer_test.py as `unshare … python policer_scenario.py SWITCH JSON P4INFO FOLDER
+Started by policer_test.py as `unshare … python policer_scenario.py SWITCH JSON P4INFO FOLDER RECEIVE
 [OPTION…]`; prints its observations as one line of JSON.
 """
 
@@ -57,7 +57,7 @@ def police(client: HostileClient, p4info_file: Path) -> p4r.Entity:
     return counter
 
 
-def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> None:
+def main(binary: str, blob: str, p4info: str, folder: str, receive: str, *options: str) -> None:
     """Send groups of frames before, while and after the switch is stopped."""
     add_two_links()
     stats = Path(folder) / "stats.json"
@@ -77,7 +77,8 @@ def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> Non
             wait_until(all_arrived, "the capture had seen every frame sent")
             time.sleep(PAUSE_S)  # the source's pace
 
-    arguments = ["--port", "1=s1", "--port", "2=s2", "--stats", str(stats), *options]
+    ports = [f"--port={number}=s{number},receive={receive}" for number in (1, 2)]
+    arguments = [*ports, "--stats", str(stats), *options]
     with (
         SwitchProcess(Path(binary), *arguments) as switch,
         HostileClient(switch.address) as client,
@@ -85,7 +86,9 @@ def main(binary: str, blob: str, p4info: str, folder: str, *options: str) -> Non
         client.open_stream()
         client.push(Path(p4info), Path(blob))
         counter = police(client, Path(p4info))
-        arrived, left = Capture("s1"), Capture("e2")
+        # The network stack of s1 sees no frame that arrives through AF_XDP.
+        arrived = Capture("s1") if receive == "ring" else Capture("e1", sent=True)
+        left = Capture("e2")
         send(GROUPS)
         os.kill(switch.pid, signal.SIGSTOP)
         wait_until(lambda: switch.state() == "T", "the switch was stopped")

@@ -11,7 +11,7 @@ def test_programs_of_the_system_are_found_without_sbin_on_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if reason := refusal():
-        pytest.skip(f"kernel: {reason}")
+        pytest.skip(reason)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     script = tmp_path / "script.py"
     script.write_text("import shutil\nprint(shutil.which('sysctl'), shutil.which('ethtool'))\n")

@@ -15,14 +15,15 @@ PATIENCE_S = 60
 TIME_LIMIT_S = 240
 
 
-def run_scenario(name: str, *arguments: object) -> dict[str, Any]:
+def run_scenario(name: str, *arguments: object, root: bool = False) -> dict[str, Any]:
     """Run the scenario in the file `name`; return its output, and as `log` its stderr with the switch's log.
 
-    Skips where user namespaces are not allowed.
+    With `root` it has the privileges of the machine's root. Skips where that or a namespace is not allowed.
     """
-    if reason := refusal():
-        pytest.skip(f"kernel: {reason}")
-    ended = run_sandboxed(Path(__file__).with_name(name), *arguments, time_limit_s=TIME_LIMIT_S)
+    if reason := refusal(root=root):
+        pytest.skip(reason)
+    script = Path(__file__).with_name(name)
+    ended = run_sandboxed(script, *arguments, time_limit_s=TIME_LIMIT_S, root=root)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout)
     return {"log": ended.stderr} | found

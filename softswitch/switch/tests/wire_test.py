@@ -11,9 +11,9 @@ MIN_RTT_S = 0.020
 
 
 @pytest.fixture(scope="module")
-def measured(run_on_switch: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+def measured(run_receiving: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
     """The scenario's measurements and the statistics of the switch."""
-    return run_on_switch("wire", "l2_learning")
+    return run_receiving("wire", "l2_learning")
 
 
 def test_datagrams_and_arp_pass_by_flooding_with_the_delay_of_both_ports(measured: dict[str, Any]) -> None:

@@ -56,9 +56,14 @@ fn frames_of_all_lengths_arrive_unchanged_in_order_at_their_times() {
         port.take(|frame| found = frame.to_vec());
         assert!(found == sent, "a frame of {length} bytes has changed");
     }
+    let mut tagged = frame(0, 1518);
+    tagged[12..16].copy_from_slice(b"\x81\0\x20\x05");
+    source.send(&tagged);
+    assert!(take(&mut port, 1) == [tagged], "a tagged frame has changed");
     let counters = port.counters();
-    assert_eq!(counters.rx_packets, 1499);
-    assert_eq!(counters.rx_bytes, (18..=1514).sum::<u64>() + 1514 + 18);
+    assert_eq!(counters.rx_packets, 1500);
+    let bytes = (18..=1514).sum::<u64>() + 1514 + 18 + 1518;
+    assert_eq!(counters.rx_bytes, bytes);
 }
 
 #[test]
