@@ -15,7 +15,8 @@ use weir_ports::block_ring::BlockRing;
 use weir_ports::frame_ring::{FrameRing, RING_FRAMES, Taken};
 use weir_ports::interface::LINK_HEADER_BYTES;
 use weir_ports::sender::{PacketSender, Sender};
-use weir_ports::socket::interface_state;
+use weir_ports::socket::{InterfaceState, interface_state};
+use weir_ports::xdp::{MAX_QUEUES, Program, XdpReceiver};
 
 /// Memory of a ring of blocks.
 const RING_BYTES: usize = 16 << 20;
@@ -46,6 +47,8 @@ enum In {
     Frames,
     /// A ring of blocks of frames (TPACKET_V3), which holds frames back for up to a millisecond.
     Blocks,
+    /// AF_XDP, as weir-switch has it with receive=xdp; frames go out through the same sockets. Only for the machine's root.
+    Xdp,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -59,20 +62,39 @@ enum Out {
 enum Source {
     Frames(FrameRing),
     Blocks(BlockRing),
+    Xdp(XdpReceiver),
+}
+
+/// Opens both directions of an interface.
+fn open(
+    arguments: &Arguments,
+    name: &str,
+    state: &InterfaceState,
+) -> Result<(Source, Sender), Box<dyn Error>> {
+    let source = match arguments.receive {
+        In::Frames => {
+            let frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
+            let ring = FrameRing::open(state.index, frame_bytes, RING_FRAMES, Receive::Inbound);
+            Source::Frames(ring?)
+        }
+        In::Blocks => Source::Blocks(BlockRing::open(state.index, RING_BYTES, None)?),
+        In::Xdp => {
+            let program = Program::load(MAX_QUEUES)?;
+            let (receiver, sender) = XdpReceiver::open(name, state, &program)?;
+            return Ok((Source::Xdp(receiver), Sender::Xdp(Box::new(sender))));
+        }
+    };
+    let sender = match arguments.send {
+        Out::Packets => Sender::Packet(PacketSender::open(state.index)?),
+        Out::Xdp => match Sender::open(state.index, state.mtu_bytes)? {
+            Sender::Packet(_) => return Err(format!("interface {name}: no AF_XDP").into()),
+            sender => sender,
+        },
+    };
+    Ok((source, sender))
 }
 
 impl Source {
-    fn open(way: In, interface_index: u32, mtu_bytes: usize) -> io::Result<Self> {
-        match way {
-            In::Frames => {
-                let frame_bytes = mtu_bytes + LINK_HEADER_BYTES;
-                FrameRing::open(interface_index, frame_bytes, RING_FRAMES, Receive::Inbound)
-                    .map(Self::Frames)
-            }
-            In::Blocks => BlockRing::open(interface_index, RING_BYTES, None).map(Self::Blocks),
-        }
-    }
-
     /// Calls `use_frame` with some of the frames that wait.
     fn take(&mut self, mut use_frame: impl FnMut(&[u8])) {
         match self {
@@ -90,13 +112,21 @@ impl Source {
             Self::Blocks(ring) => {
                 ring.take_block(|frame| use_frame(frame.bytes));
             }
+            Self::Xdp(receiver) => {
+                let mut taken = 0;
+                while taken < BURST_FRAMES && receiver.oldest_ns().is_some() {
+                    receiver.take(&mut use_frame);
+                    taken += 1;
+                }
+            }
         }
     }
 
-    fn fd(&self) -> RawFd {
+    fn fds(&self) -> Vec<RawFd> {
         match self {
-            Self::Frames(ring) => ring.as_raw_fd(),
-            Self::Blocks(ring) => ring.as_raw_fd(),
+            Self::Frames(ring) => vec![ring.as_raw_fd()],
+            Self::Blocks(ring) => vec![ring.as_raw_fd()],
+            Self::Xdp(receiver) => receiver.poll_fds().collect(),
         }
     }
 }
@@ -109,16 +139,16 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut sides = Vec::new();
     for name in [&arguments.first, &arguments.second] {
         let state = interface_state(name).map_err(|error| format!("interface {name}: {error}"))?;
-        let sender = match arguments.send {
-            Out::Packets => Sender::Packet(PacketSender::open(state.index)?),
-            Out::Xdp => match Sender::open(state.index, state.mtu_bytes)? {
-                Sender::Packet(_) => return Err(format!("interface {name}: no AF_XDP").into()),
-                sender => sender,
-            },
-        };
-        let source = Source::open(arguments.receive, state.index, state.mtu_bytes)?;
-        sides.push((source, sender));
+        sides.push(open(arguments, name, &state)?);
     }
+    let fds = sides.iter().flat_map(|(source, _)| source.fds());
+    let mut descriptors: Vec<libc::pollfd> = fds
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
     println!("bare-forwarder: forwarding");
     io::stdout().flush()?;
     loop {
@@ -146,13 +176,8 @@ fn forward(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 std::hint::spin_loop();
             }
         } else if taken == 0 {
-            let mut descriptors = [0, 1].map(|side: usize| libc::pollfd {
-                fd: sides[side].0.fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            });
             // SAFETY: pointer and length describe `descriptors`. After an error (EINTR) the loop polls again.
-            unsafe { libc::poll(descriptors.as_mut_ptr(), 2, -1) };
+            unsafe { libc::poll(descriptors.as_mut_ptr(), descriptors.len() as _, -1) };
         }
     }
 }
