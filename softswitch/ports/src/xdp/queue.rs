@@ -5,8 +5,6 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::error::XdpError;
 use super::program::{MAGIC, Program, STAMP_BYTES};
@@ -20,10 +18,6 @@ const RING_FRAMES: u32 = 4096;
 const HEADROOM_BYTES: usize = 256;
 /// Frames after which the kernel is told that their chunks are free again: each telling takes a cache line from it.
 const RETURN_BATCH_FRAMES: u32 = 16;
-
-/// The forwarding thread, which waits so long at most, has more frames than that in the rings of its other ports.
-const QUEUE_PATIENCE: Duration = Duration::from_millis(50);
-const QUEUE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Bytes of a chunk for frames of up to `frame_bytes`; None if no chunk has as many.
 pub(super) fn chunk_bytes(frame_bytes: usize) -> Option<usize> {
@@ -95,7 +89,7 @@ impl Queue {
         free.producer()
             .store(layout.receive_chunks, Ordering::Release);
         let received = socket.receive_ring().map_err(&opening)?;
-        let bound = bind(&socket, interface_index, queue);
+        let bound = socket.bind(interface_index, queue);
         bound.map_err(|error| XdpError::of_binding(queue, error))?;
         Ok(Self {
             socket,
@@ -215,19 +209,6 @@ impl Queue {
         let new = drops.saturating_sub(self.reported_drops);
         self.reported_drops = drops;
         Ok(new)
-    }
-}
-
-/// Binds a socket. The kernel frees a queue some milliseconds after the last socket of it was closed, so one in use is tried again.
-fn bind(socket: &XdpSocket, interface_index: u32, queue: u32) -> io::Result<()> {
-    let give_up = Instant::now() + QUEUE_PATIENCE;
-    loop {
-        match socket.bind(interface_index, queue) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < give_up => {
-                thread::sleep(QUEUE_PAUSE);
-            }
-            bound => return bound,
-        }
     }
 }
 

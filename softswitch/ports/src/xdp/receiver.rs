@@ -13,8 +13,7 @@ use super::sender::XdpSender;
 use crate::card;
 use crate::interface::LINK_HEADER_BYTES;
 use crate::socket::{
-    ETH_P_ALL, InterfaceState, accept_nothing, bind, monotonic_ns, packet_socket, promiscuous,
-    take_error,
+    InterfaceState, accept_nothing, bind, monotonic_ns, packet_socket, promiscuous, take_error,
 };
 
 /// Most receive queues of a port. One thread reads them all, so more would only take memory: 8 MiB each, 16 for long frames.
@@ -29,6 +28,7 @@ pub struct XdpReceiver {
     /// The program's count of dropped frames that was reported already.
     reported_drops: u64,
     pub(super) unstamped_reported: bool,
+    new_queue_reported: bool,
 }
 
 impl XdpReceiver {
@@ -76,6 +76,7 @@ impl XdpReceiver {
             _attached: attached,
             reported_drops,
             unstamped_reported: false,
+            new_queue_reported: false,
         };
         receiver.say(name, &card);
         Ok((receiver, sender))
@@ -159,6 +160,12 @@ impl XdpReceiver {
         let dropped = program.dropped();
         let mut drops = dropped.saturating_sub(self.reported_drops);
         self.reported_drops = dropped;
+        if drops > 0 && !std::mem::replace(&mut self.new_queue_reported, true) {
+            warn!(
+                "frames come through a receive queue that the interface got after it was opened; they are counted as \
+                 rx_overruns until `ip link set dev INTERFACE down` and `up` have it opened again"
+            );
+        }
         for queue in &mut self.queues {
             drops += queue.take_drops()?;
         }
@@ -185,7 +192,7 @@ fn watch(interface_index: u32) -> io::Result<OwnedFd> {
     let socket = packet_socket()?;
     accept_nothing(&socket)?;
     promiscuous(&socket, interface_index)?;
-    // A socket for no protocol would not hear that the interface goes down.
-    bind(&socket, interface_index, ETH_P_ALL)?;
+    // A socket for no protocol would not hear that the interface goes down, and one for all would be shown what is sent.
+    bind(&socket, interface_index, libc::ETH_P_LOOP as u16)?;
     Ok(socket)
 }

@@ -5,6 +5,8 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::ring::Ring;
 use crate::mapping::Mapping;
@@ -16,6 +18,10 @@ const AF_XDP: libc::c_int = 44;
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 /// Frames that the kernel sends in one system call, if it is new enough to accept the option.
 pub(super) const SEND_BATCH_FRAMES: u32 = 64;
+
+/// The forwarding thread waits so long at most; the rings of its other ports have room for longer.
+const QUEUE_PATIENCE: Duration = Duration::from_millis(50);
+const QUEUE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a socket is bound to its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,11 +130,24 @@ impl XdpSocket {
         Ring::map(&self.fd, &self.offsets.fr, at, self.layout.receive_chunks)
     }
 
-    /// Binds the socket to a queue.
+    /// Binds the socket to a queue. The kernel frees a queue some milliseconds after its last socket was closed, so one in
+    /// use is tried again.
     ///
     /// # Errors
     /// `EBUSY` when another socket has the queue; `EOPNOTSUPP` and others when the driver has no zero-copy.
     pub(super) fn bind(&self, interface_index: u32, queue: u32) -> io::Result<()> {
+        let give_up = Instant::now() + QUEUE_PATIENCE;
+        loop {
+            let bound = self.try_bind(interface_index, queue);
+            let busy = |error: &io::Error| error.raw_os_error() == Some(libc::EBUSY);
+            if !bound.as_ref().is_err_and(busy) || Instant::now() >= give_up {
+                return bound;
+            }
+            thread::sleep(QUEUE_PAUSE);
+        }
+    }
+
+    fn try_bind(&self, interface_index: u32, queue: u32) -> io::Result<()> {
         let flags = match self.binding {
             // With XDP_USE_NEED_WAKEUP, `poll` would send too, and hide which frames the interface refused.
             Binding::Copy => libc::XDP_COPY,
