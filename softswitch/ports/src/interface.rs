@@ -9,18 +9,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tracing::{info, warn};
 
 use super::arrivals::Source;
-use super::departures::DepartureSender;
-use super::frame_ring::{FrameRing, RING_FRAMES, Taken};
+use super::frame_ring::Taken;
 use super::open_error::OpenError;
-use super::packet_ring::Receive;
-use super::queueing::QueueingSender;
 use super::receiver::{Receiver, Reception};
 use super::recorder::Recorder;
 use super::send_threads::{RemoteSender, SendThread, SendThreads, Way};
 use super::sender::Sender;
-use super::socket::{InterfaceState, interface_state};
+use super::socket::interface_state;
 use super::tally::Tally;
-use super::xdp::{MAX_QUEUES, Program, XdpReceiver};
+use super::xdp::{MAX_QUEUES, Program};
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
 pub const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
@@ -135,13 +132,9 @@ impl Interface {
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         let (receiver, sender) = match &self.program {
-            None => self.open_ring(&state).map_err(refused)?,
-            Some(program) => {
-                let opened = XdpReceiver::open(&self.name, &state, program);
-                let (receiver, sender) =
-                    opened.map_err(|error| OpenError::of_xdp(&self.name, error))?;
-                (Receiver::Xdp(receiver), Sender::Xdp(Box::new(sender)))
-            }
+            None => Receiver::open_ring(&state, &self.way).map_err(refused)?,
+            Some(program) => Receiver::open_xdp(&self.name, &state, program)
+                .map_err(|error| OpenError::of_xdp(&self.name, error))?,
         };
         let sender = match &self.send_thread {
             None => PortSender::Local(sender),
@@ -157,21 +150,6 @@ impl Interface {
             max_frame_bytes,
         });
         Ok(true)
-    }
-
-    fn open_ring(&self, state: &InterfaceState) -> io::Result<(Receiver, Sender)> {
-        let receive = match self.way {
-            Way::Queueing => Receive::AllButOwn,
-            Way::Fastest | Way::Departures(_) => Receive::Inbound,
-        };
-        let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
-        let ring = FrameRing::open(state.index, max_frame_bytes, RING_FRAMES, receive)?;
-        let sender = match &self.way {
-            Way::Departures(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
-            Way::Queueing => Sender::Queueing(QueueingSender::new(ring.socket()?)),
-            Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
-        };
-        Ok((Receiver::Ring(ring), sender))
     }
 
     /// Reopens an interface that disappeared and has returned; to be called periodically.

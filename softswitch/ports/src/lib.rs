@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Ports: network interfaces, read through packet rings and written through AF_XDP or packet sockets.
+//! Ports: network interfaces, read through packet rings or AF_XDP and written through AF_XDP or packet sockets.
 //!
 //! Layout: [`interface`] is one port with its counters; it reopens an interface that disappeared and came back.
 //! [`frame_ring`] (each frame as it arrives, for the switch) and [`block_ring`] (whole blocks, for the collector) receive
-//! through what `packet_ring` opens; [`sender`], [`xdp`], [`departures`] and [`queueing`] send, [`send_threads`] on other cores. [`virtio`] says
+//! through what `packet_ring` opens, [`xdp`] in the driver of a card; [`sender`], [`xdp`], [`departures`] and [`queueing`] send,
+//! [`send_threads`] on other cores. `card` asks a driver for its settings. [`virtio`] says
 //! what the sending host left to its network card, [`checksum`] completes checksums and [`segments`] cuts long frames, [`arrivals`] merges the rings of all ports by time of
 //! arrival, [`recorder`] writes capture files of a port, [`trunk`] carries the frames of ports without interfaces. Only the
-//! rings, the senders, [`socket`], [`trunk`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
+//! rings, the senders, [`xdp`], `card`, [`socket`], [`trunk`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
 
 pub mod arrivals;
 pub mod block_ring;

@@ -4,8 +4,15 @@
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
-use super::frame_ring::{FrameRing, Taken};
-use super::xdp::XdpReceiver;
+use super::departures::DepartureSender;
+use super::frame_ring::{FrameRing, RING_FRAMES, Taken};
+use super::interface::LINK_HEADER_BYTES;
+use super::packet_ring::Receive;
+use super::queueing::QueueingSender;
+use super::send_threads::Way;
+use super::sender::Sender;
+use super::socket::InterfaceState;
+use super::xdp::{Program, XdpError, XdpReceiver};
 
 /// How a port receives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,6 +31,38 @@ pub(crate) enum Receiver {
 }
 
 impl Receiver {
+    /// Opens a packet ring, and what sends beside it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn open_ring(state: &InterfaceState, way: &Way) -> io::Result<(Self, Sender)> {
+        let receive = match way {
+            Way::Queueing => Receive::AllButOwn,
+            Way::Fastest | Way::Departures(_) => Receive::Inbound,
+        };
+        let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
+        let ring = FrameRing::open(state.index, max_frame_bytes, RING_FRAMES, receive)?;
+        let sender = match way {
+            Way::Departures(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
+            Way::Queueing => Sender::Queueing(QueueingSender::new(ring.socket()?)),
+            Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
+        };
+        Ok((Self::Ring(ring), sender))
+    }
+
+    /// Opens AF_XDP sockets, which send too.
+    ///
+    /// # Errors
+    /// [`XdpError`].
+    pub(crate) fn open_xdp(
+        name: &str,
+        state: &InterfaceState,
+        program: &Program,
+    ) -> Result<(Self, Sender), XdpError> {
+        let (receiver, sender) = XdpReceiver::open(name, state, program)?;
+        Ok((Self::Xdp(receiver), Sender::Xdp(Box::new(sender))))
+    }
+
     /// Time of arrival of the oldest frame (ns, `CLOCK_REALTIME`), if there is one.
     #[inline(always)]
     pub(crate) fn oldest_ns(&self, realtime_minus_monotonic_ns: i128) -> Option<u64> {

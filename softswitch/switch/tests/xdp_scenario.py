@@ -57,8 +57,12 @@ def main(binary: str) -> None:
     """Start the switch in several ways and look at what is attached."""
     result: dict[str, Any] = {}
     add_two_links()
-    with SwitchProcess(Path(binary), *PORTS):
+    with SwitchProcess(Path(binary), *PORTS) as switch:
         result["running"] = attached()
+        result["held"] = [
+            status.read_text().split("CapBnd:")[1].split()[0]
+            for status in Path(f"/proc/{switch.pid}/task").glob("*/status")
+        ]
         result["second"] = refusal([binary])
     result["ended"] = attached()
     killed = subprocess.Popen([binary, "--p4runtime=127.0.0.1:0", *PORTS], stdout=subprocess.PIPE, text=True)
@@ -71,6 +75,8 @@ def main(binary: str) -> None:
     binary = readable_copy(binary)
     result["without privileges"] = refusal(as_user(binary, ""))
     result["without bpf"] = refusal(as_user(binary, NEEDED.removeprefix("bpf,")))
+    pinned_little = ["prlimit", "--memlock=65536", *as_user(binary, NEEDED.removesuffix(",ipc_lock"))]
+    result["without memory"] = refusal(pinned_little)
     command = [*as_user(binary, NEEDED), "--p4runtime=127.0.0.1:0", *PORTS]
     allowed = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert allowed.stdout is not None

@@ -22,6 +22,16 @@ def test_no_program_is_left_when_the_switch_ends_or_is_killed(seen: dict[str, An
     assert seen["ended"] == []
 
 
+def test_each_thread_keeps_the_capabilities_that_the_page_lists(seen: dict[str, Any]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "privileges.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `weir-switch`")]
+    assert "`receive=xdp`" in rows[1]
+    assert "`CAP_BPF`" in rows[1]
+    # CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_BPF of linux/capability.h.
+    listed = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39
+    assert {int(held, 16) for held in seen["held"]} == {listed}
+
+
 def test_the_log_says_whether_frames_are_copied(seen: dict[str, Any]) -> None:
     # A veth has no memory of its own to share.
     assert "interface s1: AF_XDP in copy mode, 1 receive queue (the driver has no zero-copy" in seen["log"]
@@ -34,9 +44,9 @@ def test_a_second_switch_on_the_same_interfaces_is_refused(seen: dict[str, Any])
 
 
 def test_a_user_needs_no_more_than_the_capabilities_that_the_error_names(seen: dict[str, Any]) -> None:
-    for user in ("without privileges", "without bpf"):
+    for user in ("without privileges", "without bpf", "without memory"):
         assert seen[user].startswith("1 "), seen[user]
-        assert "CAP_BPF, CAP_NET_ADMIN and CAP_NET_RAW" in seen[user]
+        assert "CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_IPC_LOCK" in seen[user]
     assert sorted(seen["with capabilities"]) == ATTACHED
     assert seen["exit code"] == 0
 

@@ -9,10 +9,10 @@ const ENOTSUPP: i32 = 524;
 /// Why an interface cannot be received from through AF_XDP; the text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
-    /// The process may not load an XDP program.
+    /// The process may not load an XDP program, or not pin the memory of frames.
     #[error(
-        "the kernel refuses an XDP program of this user ({error}): run as the machine's root, or with CAP_BPF, \
-         CAP_NET_ADMIN and CAP_NET_RAW, and not in a user namespace"
+        "the kernel refuses this user an XDP program or the memory for its frames ({error}): run as the machine's root, \
+         or with CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW and CAP_IPC_LOCK, and not in a user namespace"
     )]
     NotPermitted {
         /// The kernel's reason.
@@ -78,7 +78,8 @@ impl XdpError {
     /// A failure of a step for which privileges are needed.
     pub(super) fn at(step: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { error },
+            // ENOBUFS: more memory than may be pinned.
+            Some(libc::EPERM | libc::EACCES | libc::ENOBUFS) => Self::NotPermitted { error },
             _ => Self::Kernel { step, error },
         }
     }

@@ -10,7 +10,7 @@ use super::error::XdpError;
 use super::program::{Attached, Program};
 use super::queue::{LONGEST_FRAME_BYTES, Queue, chunk_bytes};
 use super::sender::XdpSender;
-use crate::card;
+use crate::card::Card;
 use crate::interface::LINK_HEADER_BYTES;
 use crate::socket::{
     InterfaceState, accept_nothing, bind, monotonic_ns, packet_socket, promiscuous, take_error,
@@ -21,14 +21,16 @@ pub const MAX_QUEUES: u32 = 16;
 
 /// The sockets of an interface, and the program that fills them while this exists.
 pub struct XdpReceiver {
+    name: String,
+    /// The first to be dropped, so that the network stack has the frames before a socket is closed.
+    _attached: Attached,
     pub(super) queues: Vec<Queue>,
     /// Keeps the interface promiscuous, and says when it goes down.
     watch: OwnedFd,
-    _attached: Attached,
     /// The program's count of dropped frames that was reported already.
     reported_drops: u64,
     pub(super) unstamped_reported: bool,
-    new_queue_reported: bool,
+    unread_reported: bool,
 }
 
 impl XdpReceiver {
@@ -47,7 +49,7 @@ impl XdpReceiver {
             mtu_bytes: state.mtu_bytes,
             most_bytes: LONGEST_FRAME_BYTES - LINK_HEADER_BYTES,
         })?;
-        let card = card::Card::of(name).map_err(XdpError::at("reading the card's settings"))?;
+        let card = Card::of(name).map_err(XdpError::at("reading the card's settings"))?;
         if card.receive_queues > MAX_QUEUES {
             return Err(XdpError::TooManyQueues {
                 queues: card.receive_queues,
@@ -71,18 +73,20 @@ impl XdpReceiver {
             .attach(state.index)
             .map_err(XdpError::of_attaching)?;
         let receiver = Self {
+            name: name.to_owned(),
             queues,
             watch,
             _attached: attached,
             reported_drops,
             unstamped_reported: false,
-            new_queue_reported: false,
+            unread_reported: false,
         };
-        receiver.say(name, &card);
+        receiver.say(&card);
         Ok((receiver, sender))
     }
 
-    fn say(&self, name: &str, card: &card::Card) {
+    fn say(&self, card: &Card) {
+        let name = &self.name;
         let queues = self.queues.len();
         let queues = format!(
             "{queues} receive queue{}",
@@ -146,8 +150,9 @@ impl XdpReceiver {
     fn say_unstamped(&mut self) {
         if !std::mem::replace(&mut self.unstamped_reported, true) {
             warn!(
-                "a driver gives XDP programs no room in front of a frame: frames have the time at which the switch takes \
-                 them for their time of arrival, so policing is less exact"
+                "interface {}: its driver gives XDP programs no room in front of a frame, so a frame's time of arrival is that at \
+                 which the switch takes it, and policing is less exact",
+                self.name
             );
         }
     }
@@ -160,10 +165,11 @@ impl XdpReceiver {
         let dropped = program.dropped();
         let mut drops = dropped.saturating_sub(self.reported_drops);
         self.reported_drops = dropped;
-        if drops > 0 && !std::mem::replace(&mut self.new_queue_reported, true) {
+        if drops > 0 && !std::mem::replace(&mut self.unread_reported, true) {
             warn!(
-                "frames come through a receive queue that the interface got after it was opened; they are counted as \
-                 rx_overruns until `ip link set dev INTERFACE down` and `up` have it opened again"
+                "interface {0}: frames come through a receive queue that the port does not read, and are counted as rx_overruns; \
+                 if it was added by `ethtool -L`, `ip link set dev {0} down` and `up` has it read",
+                self.name
             );
         }
         for queue in &mut self.queues {
