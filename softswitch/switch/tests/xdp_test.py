@@ -51,6 +51,13 @@ def test_a_user_needs_no_more_than_the_capabilities_that_the_error_names(seen: d
     assert seen["exit code"] == 0
 
 
+def test_a_running_switch_is_given_no_such_port(weir_switch: Path) -> None:
+    command = [str(weir_switch), "links", "add", "3=s3,receive=xdp"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "receive=xdp is for --port of a switch that starts" in ended.stderr
+
+
 def test_in_a_user_namespace_the_error_says_what_to_do(weir_switch: Path) -> None:
     command = ["unshare", "--user", "--map-root-user", "--net"]
     allowed = subprocess.run([*command, "true"], capture_output=True, text=True)

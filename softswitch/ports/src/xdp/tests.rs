@@ -6,6 +6,7 @@ mod links;
 use super::program::Program;
 use super::{MAX_QUEUES, XdpError, XdpReceiver};
 use crate::arrivals::{Source as _, earliest};
+use crate::recorder::Recorder;
 use crate::socket::{interface_state, monotonic_ns};
 use crate::{Interface, OpenError, Reception, SendThreads};
 use links::{Source, add_link, frame, is_allowed, number, run, statistic, wait_until};
@@ -120,6 +121,29 @@ fn the_frames_of_both_kinds_of_port_are_merged_by_time() {
             ports[port].take(|_| {});
         }
     }
+}
+
+#[test]
+fn received_frames_are_recorded_with_their_times() {
+    if !is_allowed() {
+        return;
+    }
+    add_link(1, 1);
+    let mut port = xdp_port(1);
+    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    port.set_clocks(now().as_nanos() as i128 - i128::from(monotonic_ns()));
+    let folder = std::env::temp_dir().join(format!("weir-xdp-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    port.record(Recorder::create(&folder, "s1").unwrap());
+    let before_s = now().as_secs();
+    Source::open("e1").send(&frame(1, 60));
+    take(&mut port, 1);
+    let file = std::fs::read(folder.join("s1_in.pcap")).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    // Header of the file, then of the record: its time in seconds first.
+    let stamp_s = u32::from_ne_bytes(file[24..28].try_into().unwrap());
+    assert!((before_s..=now().as_secs()).contains(&u64::from(stamp_s)));
+    assert_eq!(file[24 + 16..], frame(1, 60));
 }
 
 #[test]

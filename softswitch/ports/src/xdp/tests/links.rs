@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::Program;
+use super::super::{Program, XdpError};
 use crate::socket::{bind, interface_state, packet_socket};
 
 /// Only a broken kernel or receiver takes this long.
@@ -22,7 +22,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 #[track_caller]
 pub fn is_allowed() -> bool {
     if let Err(error) = Program::load(1) {
-        weir_skipped::skip(&format!("user: {error}"));
+        let refused = matches!(error, XdpError::NotPermitted { .. });
+        let lacks = if refused { "user" } else { "kernel" };
+        weir_skipped::skip(&format!("{lacks}: {error}"));
         return false;
     }
     // SAFETY: a plain system call that acts on this thread only, which the test ends with.
