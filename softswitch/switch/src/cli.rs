@@ -42,9 +42,9 @@ Examples:
     weir-switch as-bmv2 --help
 
 Options of a port, after the interface, separated by commas; each acts on what leaves through the port:
-{OPTIONS}
+  {OPTIONS}
 This one acts on what enters through it:
-{RECEIVE}
+  {RECEIVE}
 
 Environment:
   WEIR_NO_JIT=1      as --no-jit, for weir-switch as-bmv2 too
