@@ -2,7 +2,7 @@
 //! Frames that a host left to its network card to cut: sound ones, whose segments are checked field by field, and mutated
 //! ones, whose payload must stay whole.
 
-use weir_ports::segments::{count, cut};
+use weir_ports::segments::{count, cut, on_a_wire};
 use weir_ports::virtio::{ChecksumField, HEADER_BYTES, Offload, Segments, Transport};
 
 use crate::bytes;
@@ -48,6 +48,7 @@ pub fn run(choices: &mut Choices<'_>) -> Result<bool, String> {
             found.len()
         ));
     }
+    same_size(&whole.frame, segments, field, &found)?;
     let mut ahead = 0;
     for segment in &found {
         let payload = &segment[whole.payload..];
@@ -77,6 +78,9 @@ pub fn run(choices: &mut Choices<'_>) -> Result<bool, String> {
     };
     count(&changed, changed.len(), segments, Some(field));
     let cut = all(&changed, segments, field);
+    if let Some(found) = &cut {
+        same_size(&changed, segments, field, found)?;
+    }
     let longest = cut.iter().flatten().map(Vec::len).max().unwrap_or(0);
     if longest > changed.len() {
         return Err(format!(
@@ -85,6 +89,31 @@ pub fn run(choices: &mut Choices<'_>) -> Result<bool, String> {
         ));
     }
     Ok(cut.is_some())
+}
+
+/// What a whole TCP frame is said to be on a wire is what it is cut into.
+fn same_size(
+    frame: &[u8],
+    segments: Segments,
+    field: ChecksumField,
+    found: &[Vec<u8>],
+) -> Result<(), String> {
+    if segments.transport != Transport::Tcp {
+        return Ok(());
+    }
+    let bytes: usize = found.iter().map(Vec::len).sum();
+    let said = on_a_wire(frame, segments, field);
+    let said = said.map(|(frames, header_bytes)| {
+        let more_headers = (frames as usize - 1) * header_bytes;
+        (frames as usize, frame.len() + more_headers)
+    });
+    if said == Some((found.len(), bytes)) {
+        return Ok(());
+    }
+    let number = found.len();
+    Err(format!(
+        "{number} segments of {bytes} bytes in all, said to be {said:?}"
+    ))
 }
 
 fn all(frame: &[u8], segments: Segments, field: ChecksumField) -> Option<Vec<Vec<u8>>> {

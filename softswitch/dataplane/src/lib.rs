@@ -54,6 +54,6 @@ pub use program::Program;
 pub use stats::{LinkStats, PortStats, QueueStats, Stats};
 pub use switch::{Burst, Sink, Switch, SwitchConfig};
 pub use weir_program::{LoadError, LogKind};
-pub use wire::Wire;
+pub use wire::{Carried, Wire};
 
 use weir_program::{info, ir, wide};

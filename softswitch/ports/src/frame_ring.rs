@@ -16,6 +16,7 @@ use super::packet_ring::{PacketRing, Receive, ring_socket};
 use super::segments;
 use super::socket::{enlarge_receive_buffer, receive, set_option, to_uint};
 use super::virtio::{self, Offload};
+use super::whole;
 
 /// Frames in a ring: more than 300 ms of 150-byte frames at 40 Mbit/s, so that a pause of the scheduler loses none. In virtual time,
 /// where the switch waits for a millisecond, that of 800 full frames at 10 Gbit/s, up to 1,593 were seen to have come meanwhile.
@@ -31,8 +32,10 @@ const SLOT_OVERHEAD_BYTES: usize = 160;
 /// Cache lines of a slot up to the transport header of its frame.
 const SLOT_HEAD_LINES: usize = 3;
 const LINE_BYTES: usize = 64;
-/// Bytes before a frame: room for its VLAN tag, and the virtio header.
-const LEAD_BYTES: usize = VLAN_TAG_BYTES + virtio::HEADER_BYTES;
+/// Room before the virtio header: for the VLAN tag, and for the size of a frame that stays whole.
+const ROOM_BYTES: usize = VLAN_TAG_BYTES + whole::SIZE_BYTES;
+/// Bytes before a frame.
+const LEAD_BYTES: usize = ROOM_BYTES + virtio::HEADER_BYTES;
 /// Longest frame that is cut into segments, with its headers: Linux makes none of more than 64 KiB unless it is told to.
 const LONGEST_BYTES: usize = 65_536 + 256;
 
@@ -40,10 +43,23 @@ const LONGEST_BYTES: usize = 65_536 + 256;
 pub enum Taken<'a> {
     /// A frame from its Ethernet header, without FCS, with its VLAN tag.
     Frame(&'a [u8]),
+    /// A frame with its lead, if frames stay whole.
+    Whole(&'a [u8]),
     /// A frame that is longer than a slot and cannot be cut.
     TooLong,
     /// The socket had no room for a frame of many segments (TSO, GSO), which would have been so many frames.
     Lost(u64),
+}
+
+impl Taken<'_> {
+    /// How many frames of a wire it is, or would have been.
+    pub(crate) fn frames(&self) -> u64 {
+        match self {
+            Self::Frame(_) | Self::TooLong => 1,
+            Self::Whole(with_lead) => whole::frames_of(with_lead),
+            Self::Lost(frames) => *frames,
+        }
+    }
 }
 
 /// The receive ring of one interface.
@@ -53,9 +69,11 @@ pub struct FrameRing {
     /// The last slot, whose number has all bits of the others.
     last: usize,
     next: usize,
+    /// Frames stay whole.
+    whole: bool,
     /// A frame from the socket, after [`LEAD_BYTES`]; empty before the first.
     long: Vec<u8>,
-    /// One of its segments, after room for a VLAN tag.
+    /// One of its segments, after [`LEAD_BYTES`].
     segment: Vec<u8>,
 }
 
@@ -72,7 +90,7 @@ impl FrameRing {
     ) -> io::Result<Self> {
         let socket = ring_socket(libc::tpacket_versions::TPACKET_V2, receive)?;
         set_option(&socket, libc::PACKET_VNET_HDR, &1_i32)?;
-        let reserve_bytes = VLAN_TAG_BYTES as libc::c_uint;
+        let reserve_bytes = ROOM_BYTES as libc::c_uint;
         set_option(&socket, libc::PACKET_RESERVE, &reserve_bytes)?;
         // The kernel queues a frame that is longer than a slot at the socket, besides its beginning in the slot.
         set_option(&socket, libc::PACKET_COPY_THRESH, &1_i32)?;
@@ -93,9 +111,18 @@ impl FrameRing {
             slot_bytes,
             last: frames - 1,
             next: 0,
+            whole: false,
             long: Vec::new(),
             segment: Vec::new(),
         })
+    }
+
+    /// The same ring, whose frames stay whole.
+    pub fn keep_whole(self) -> Self {
+        Self {
+            whole: true,
+            ..self
+        }
     }
 
     /// Its socket, for sending.
@@ -166,7 +193,7 @@ impl FrameRing {
                 std::slice::from_raw_parts_mut(start.as_ptr(), LEAD_BYTES + captured)
             };
             if header.tp_len == header.tp_snaplen {
-                hand_over(slot, &header, &mut self.segment, &mut use_taken);
+                hand_over(slot, &header, self.whole, &mut self.segment, &mut use_taken);
             } else {
                 self.take_long(slot, &header, &mut use_taken);
             }
@@ -196,11 +223,11 @@ impl FrameRing {
             return;
         }
         self.long.resize(LEAD_BYTES + LONGEST_BYTES, 0);
-        let room = &mut self.long[VLAN_TAG_BYTES..];
+        let room = &mut self.long[ROOM_BYTES..];
         match receive(&self.ring, room) {
             Ok(bytes) if bytes <= room.len() && bytes >= virtio::HEADER_BYTES => {
-                let whole = &mut self.long[..VLAN_TAG_BYTES + bytes];
-                hand_over(whole, header, &mut self.segment, use_taken);
+                let received = &mut self.long[..ROOM_BYTES + bytes];
+                hand_over(received, header, self.whole, &mut self.segment, use_taken);
             }
             Ok(_) | Err(_) => use_taken(Taken::TooLong),
         }
@@ -229,26 +256,30 @@ impl AsRawFd for FrameRing {
     }
 }
 
-/// Completes what a host left to its network card: `lead` is [`LEAD_BYTES`] and the frame.
+/// Completes what a host left to its network card, or leaves it to the receiver's if frames stay `whole`: `received` is
+/// [`LEAD_BYTES`] and the frame.
 #[inline(always)]
 fn hand_over(
-    lead: &mut [u8],
+    received: &mut [u8],
     header: &libc::tpacket2_hdr,
+    whole: bool,
     buffer: &mut Vec<u8>,
     use_taken: &mut impl FnMut(Taken<'_>),
 ) {
-    let offload = offload(lead);
+    let offload = offload(received);
+    if whole && !is_tagged(header) {
+        let with_lead = &mut received[VLAN_TAG_BYTES..];
+        if whole::complete(with_lead, offload) {
+            use_taken(Taken::Whole(with_lead));
+            return;
+        }
+    }
     if let Some(segments) = offload.segments {
         let cut = offload.checksum.is_some_and(|field| {
-            let frame = &lead[LEAD_BYTES..];
-            segments::cut(
-                frame,
-                (segments, field),
-                (buffer, VLAN_TAG_BYTES),
-                |segment| {
-                    use_taken(Taken::Frame(with_vlan_tag(segment, header)));
-                },
-            )
+            let frame = &received[LEAD_BYTES..];
+            segments::cut(frame, (segments, field), (buffer, LEAD_BYTES), |segment| {
+                use_taken(finished(segment, header, whole));
+            })
         });
         if !cut {
             use_taken(Taken::TooLong);
@@ -256,32 +287,37 @@ fn hand_over(
         return;
     }
     if let Some(field) = offload.checksum {
-        checksum::complete(&mut lead[LEAD_BYTES..], field.start, field.offset);
+        checksum::complete(&mut received[LEAD_BYTES..], field.start, field.offset);
     }
-    use_taken(Taken::Frame(with_vlan_tag(
-        &mut lead[virtio::HEADER_BYTES..],
-        header,
-    )));
+    use_taken(finished(received, header, whole));
 }
 
-fn offload(lead: &[u8]) -> Offload {
-    let header = lead.get(VLAN_TAG_BYTES..).and_then(<[u8]>::first_chunk);
+fn offload(received: &[u8]) -> Offload {
+    let header = received.get(ROOM_BYTES..).and_then(<[u8]>::first_chunk);
     header.map_or_else(Offload::default, |header| Offload::read(*header))
 }
 
-/// The frame that begins at `bytes[4..]`, with the tag that the kernel has removed, if any.
-fn with_vlan_tag<'a>(bytes: &'a mut [u8], header: &libc::tpacket2_hdr) -> &'a [u8] {
-    let is_tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0
-        && bytes.len() >= VLAN_TAG_BYTES + MAC_ADDRESSES_BYTES;
-    if is_tagged {
-        insert_vlan_tag(bytes, header)
+/// The frame that begins after [`LEAD_BYTES`], with the tag that the kernel has removed, if any.
+#[inline(always)]
+fn finished<'a>(bytes: &'a mut [u8], header: &libc::tpacket2_hdr, whole: bool) -> Taken<'a> {
+    let mut start = LEAD_BYTES;
+    if is_tagged(header) && bytes.len() >= LEAD_BYTES + MAC_ADDRESSES_BYTES {
+        start -= VLAN_TAG_BYTES;
+        insert_vlan_tag(&mut bytes[start..], header);
+    }
+    if whole {
+        Taken::Whole(whole::with_plain_lead(bytes, start))
     } else {
-        &bytes[VLAN_TAG_BYTES..]
+        Taken::Frame(&bytes[start..])
     }
 }
 
-/// Puts the tag back after the addresses of the frame that begins at `bytes[4..]`; returns the frame with its tag.
-fn insert_vlan_tag<'a>(bytes: &'a mut [u8], header: &libc::tpacket2_hdr) -> &'a [u8] {
+fn is_tagged(header: &libc::tpacket2_hdr) -> bool {
+    header.tp_status & libc::TP_STATUS_VLAN_VALID != 0
+}
+
+/// Puts the tag back after the addresses of the frame that begins at `bytes[4..]`, which then begins at `bytes[0..]`.
+fn insert_vlan_tag(bytes: &mut [u8], header: &libc::tpacket2_hdr) {
     let tpid = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
         libc::ETH_P_8021Q as u16
     } else {
@@ -291,7 +327,6 @@ fn insert_vlan_tag<'a>(bytes: &'a mut [u8], header: &libc::tpacket2_hdr) -> &'a 
     let tag = &mut bytes[MAC_ADDRESSES_BYTES..];
     tag[..2].copy_from_slice(&tpid.to_be_bytes());
     tag[2..4].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-    bytes
 }
 
 // `FrameRing::status` reads the status word at the start of a slot.

@@ -17,6 +17,7 @@ use super::send_threads::{RemoteSender, SendThread, SendThreads, Way};
 use super::sender::Sender;
 use super::socket::interface_state;
 use super::tally::Tally;
+use super::whole::{LEAD_BYTES, Size, frames_of};
 use super::xdp::{MAX_QUEUES, Program};
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
@@ -60,6 +61,8 @@ pub struct Interface {
     /// Capture files of the port, if they are written.
     recorder: Option<Box<Recorder>>,
     way: Way,
+    /// Frames stay whole.
+    whole: bool,
     /// The XDP program of a port that receives through AF_XDP; the interface may come back when the process may load none.
     program: Option<Program>,
     /// Difference of the two clocks in which receivers stamp frames, ns.
@@ -95,7 +98,7 @@ impl Interface {
         threads: &SendThreads,
     ) -> Result<Self, OpenError> {
         let program = match reception {
-            Reception::Ring => None,
+            Reception::Ring | Reception::Whole => None,
             Reception::Xdp => {
                 let loaded = Program::load(MAX_QUEUES);
                 Some(loaded.map_err(|error| OpenError::of_xdp(name, error))?)
@@ -112,6 +115,7 @@ impl Interface {
             send_thread: threads.next_thread().cloned(),
             recorder: None,
             way: threads.way().clone(),
+            whole: reception == Reception::Whole,
             program,
             realtime_minus_monotonic_ns: 0,
             reopening_failed: String::new(),
@@ -132,6 +136,7 @@ impl Interface {
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         let (receiver, sender) = match &self.program {
+            None if self.whole => Receiver::open_whole(&state).map_err(refused)?,
             None => Receiver::open_ring(&state, &self.way).map_err(refused)?,
             Some(program) => Receiver::open_xdp(&self.name, &state, program)
                 .map_err(|error| OpenError::of_xdp(&self.name, error))?,
@@ -264,15 +269,15 @@ impl Interface {
     fn give_up_waiting(&mut self) {
         if let Some(open) = &mut self.open {
             while open.receiver.oldest_ns(0).is_some() {
-                open.receiver.take(|_| {});
-                self.counters.rx_overruns += 1;
+                let overruns = &mut self.counters.rx_overruns;
+                open.receiver.take(|taken| *overruns += taken.frames());
             }
         }
         self.add_overruns();
     }
 
     /// Calls `use_frame` with the oldest received frame, unless it is longer than the MTU allows, and removes it. A frame that a
-    /// host left to its network card to cut is given in its segments.
+    /// host left to its network card to cut is given in its segments, or with its lead if frames stay whole.
     pub fn take(&mut self, mut use_frame: impl FnMut(&[u8])) {
         let Some(open) = &mut self.open else { return };
         let max_frame_bytes = open.max_frame_bytes;
@@ -292,6 +297,18 @@ impl Interface {
                 }
                 use_frame(bytes);
             }
+            Taken::Whole(with_lead) => match Size::of(with_lead) {
+                Some(size) if size.frames > 1 || size.bytes <= max_frame_bytes as u64 => {
+                    counters.rx_packets += size.frames;
+                    counters.rx_bytes += size.bytes;
+                    if let Some(files) = &mut recorder {
+                        let frame = &with_lead[LEAD_BYTES..];
+                        files.received.write(stamp_ns.unwrap_or_default(), frame);
+                    }
+                    use_frame(with_lead);
+                }
+                _ => oversize = true,
+            },
             Taken::Frame(_) | Taken::TooLong => oversize = true,
             Taken::Lost(frames) => counters.rx_overruns += frames,
         });
@@ -335,11 +352,18 @@ impl Interface {
         true
     }
 
-    /// Queues a frame for the next [`Interface::flush`], or counts it as an error. `departure_ns` (`CLOCK_MONOTONIC`) is of
-    /// no effect unless the kernel keeps departure times ([`SendThreads::with_departures`]).
+    /// Queues a frame, with its lead if frames stay whole, for the next [`Interface::flush`], or counts it as an error.
+    /// `departure_ns` (`CLOCK_MONOTONIC`) is of no effect unless the kernel keeps departure times
+    /// ([`SendThreads::with_departures`]).
     pub fn send(&mut self, frame: &[u8], departure_ns: u64) {
-        self.sends += 1;
+        let (frames, lead_bytes) = if self.whole {
+            (frames_of(frame), LEAD_BYTES)
+        } else {
+            (1, 0)
+        };
+        self.sends += frames;
         if let Some(files) = &mut self.recorder {
+            let frame = frame.get(lead_bytes..).unwrap_or_default();
             files.sent.write(realtime_ns(), frame);
         }
         match &mut self.open {
@@ -352,11 +376,11 @@ impl Interface {
                 }
                 PortSender::Remote(sender) => {
                     if !sender.push(frame) {
-                        self.sent.add_errors(1);
+                        self.sent.add_errors(frames);
                     }
                 }
             },
-            _ => self.sent.add_errors(1),
+            _ => self.sent.add_errors(frames),
         }
     }
 

@@ -29,6 +29,8 @@ pub mod socket;
 pub mod tally;
 pub mod trunk;
 pub mod virtio;
+pub mod whole;
+mod whole_sender;
 pub mod xdp;
 
 pub use interface::{Counters, Interface};

@@ -12,6 +12,7 @@ use super::queueing::QueueingSender;
 use super::send_threads::Way;
 use super::sender::Sender;
 use super::socket::InterfaceState;
+use super::whole_sender::WholeSender;
 use super::xdp::{Program, XdpError, XdpReceiver};
 
 /// How a port receives.
@@ -20,6 +21,8 @@ pub enum Reception {
     /// Through a packet ring, beside the network stack: on every interface, without an offload lost.
     #[default]
     Ring,
+    /// As [`Reception::Ring`], but frames stay whole: each comes, and is sent, with its lead ([`crate::whole`]).
+    Whole,
     /// Through AF_XDP, in place of the network stack: fast on cards whose driver has it. Only for the machine's root.
     Xdp,
 }
@@ -48,6 +51,17 @@ impl Receiver {
             Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
         };
         Ok((Self::Ring(ring), sender))
+    }
+
+    /// Opens a packet ring whose frames stay whole, and what sends them.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn open_whole(state: &InterfaceState) -> io::Result<(Self, Sender)> {
+        let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
+        let ring = FrameRing::open(state.index, max_frame_bytes, RING_FRAMES, Receive::Inbound)?;
+        let sender = WholeSender::open(state.index, state.mtu_bytes)?;
+        Ok((Self::Ring(ring.keep_whole()), Sender::Whole(sender)))
     }
 
     /// Opens AF_XDP sockets, which send too.

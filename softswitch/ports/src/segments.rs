@@ -74,6 +74,18 @@ pub fn cut(
     pieces > 0
 }
 
+/// How many frames a TCP frame of segments is on a wire, and the bytes of the headers of each; None if the headers do not
+/// say it, or for another transport.
+pub fn on_a_wire(frame: &[u8], segments: Segments, field: ChecksumField) -> Option<(u64, usize)> {
+    if segments.transport != Transport::Tcp {
+        return None;
+    }
+    let layout = layout(frame, segments.transport, field)?;
+    let payload = frame.len() - layout.payload;
+    let frames = payload.div_ceil(segments.payload_bytes).max(1);
+    Some((frames as u64, layout.payload))
+}
+
 /// How many frames a frame of `bytes` is on a wire, of which only the beginning is known.
 pub fn count(
     beginning: &[u8],

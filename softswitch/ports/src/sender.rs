@@ -12,6 +12,7 @@ use super::departures::DepartureSender;
 use super::queueing::QueueingSender;
 use super::socket::{bind, enlarge_send_buffer, packet_socket, set_option};
 use super::tally::Sent;
+use super::whole_sender::WholeSender;
 use super::xdp::XdpSender;
 
 /// Frames of one `sendmmsg(2)`. More frames gain nothing measurable and delay the first of them.
@@ -29,6 +30,8 @@ pub enum Sender {
     Departures(DepartureSender),
     /// Through a packet socket and the interface's queueing discipline.
     Queueing(QueueingSender),
+    /// Whole frames, through a packet socket.
+    Whole(WholeSender),
 }
 
 impl Sender {
@@ -54,6 +57,7 @@ impl Sender {
             Self::Packet(sender) => sender.push(frame),
             Self::Departures(sender) => sender.push(frame, departure_ns),
             Self::Queueing(sender) => sender.push(frame),
+            Self::Whole(sender) => sender.push(frame),
         }
     }
 
@@ -64,6 +68,7 @@ impl Sender {
             Self::Packet(sender) => sender.waiting(),
             Self::Departures(sender) => sender.waiting(),
             Self::Queueing(sender) => sender.waiting(),
+            Self::Whole(sender) => sender.waiting(),
         }
     }
 
@@ -75,6 +80,7 @@ impl Sender {
             Self::Packet(sender) => sender.flush(),
             Self::Departures(sender) => sender.flush(),
             Self::Queueing(sender) => sender.flush(),
+            Self::Whole(sender) => sender.flush(),
         }
     }
 }

@@ -4,6 +4,8 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::whole::Size;
+
 /// The result of sending a batch.
 #[derive(Debug, Default)]
 pub struct Sent {
@@ -20,12 +22,21 @@ pub struct Sent {
 impl Sent {
     /// Counts a frame, with the error if it was refused.
     pub(crate) fn add(&mut self, bytes: usize, error: Option<io::Error>) {
+        let size = Size {
+            frames: 1,
+            bytes: bytes as u64,
+        };
+        self.add_whole(size, error);
+    }
+
+    /// Counts a whole frame as what it is on a wire.
+    pub(crate) fn add_whole(&mut self, size: Size, error: Option<io::Error>) {
         if error.is_some() {
-            self.refused += 1;
+            self.refused += size.frames;
             self.error = error;
         } else {
-            self.packets += 1;
-            self.bytes += bytes as u64;
+            self.packets += size.frames;
+            self.bytes += size.bytes;
         }
     }
 

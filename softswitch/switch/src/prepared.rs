@@ -150,7 +150,7 @@ impl PreparedWires {
             wire::build(&options).map_err(|error| RunError::Pairs(Box::new(error)))?;
         let ports = ends
             .iter()
-            .map(|(number, interface)| (*number, interface.as_str(), Reception::Ring));
+            .map(|(number, interface, reception)| (*number, interface.as_str(), *reception));
         let threads = start_threads(options.send_threads)?;
         let interfaces = open(&threads, ports)?;
         let (listener, address) = listen_at("--links", options.links)?;

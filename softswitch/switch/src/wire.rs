@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use weir_dataplane::{Port, PortConfig, Wire};
+use weir_ports::Reception;
 use weir_ports::send_threads::MAX_SEND_THREADS;
 
 use crate::links::options::{LinkOptions, OptionError};
@@ -14,6 +15,10 @@ use crate::links::options::{LinkOptions, OptionError};
 const HELP: &str = "\
 Example: 20 ms each way between two interfaces, of which the way towards b is a 10 Mbit/s bottleneck:
     weir-switch wire --pair a=veth0,b=veth1,delay=20ms,b.rate=10Mbit/s
+
+With gso=yes, frames of many segments (TSO, GSO) stay whole, so that TCP passes several times as fast. The pair can
+then have nothing but a delay, and counters show the frames that a wire would carry. Without it they are cut:
+    weir-switch wire --pair a=veth0,b=veth1,delay=20ms,gso=yes
 
 The ends are ports 1 and 2 of the first pair, 3 and 4 of the second, and so on; `weir-switch links` and the
 statistics name them so. Options hold for both ends; with a. or b. in front, for what leaves there:
@@ -59,6 +64,8 @@ pub struct PairSpec {
     pub a: (String, PortConfig),
     /// End b.
     pub b: (String, PortConfig),
+    /// Frames stay whole.
+    pub whole: bool,
 }
 
 /// The reason for refusing a `--pair`.
@@ -69,6 +76,23 @@ pub enum PairError {
     End {
         /// `a` or `b`.
         end: &'static str,
+    },
+    /// Neither yes nor no.
+    #[error("gso: `{given}` is not `yes` or `no`")]
+    Gso {
+        /// The given text.
+        given: String,
+    },
+    /// Frames that stay whole, and threads that send.
+    #[error("gso=yes and --send-threads exclude each other")]
+    Threads,
+    /// More than a delay for a pair whose frames stay whole.
+    #[error("end {end}: {problem}")]
+    Whole {
+        /// `a` or `b`.
+        end: &'static str,
+        /// What is wrong.
+        problem: &'static str,
     },
     /// The options are wrong.
     #[error("{0}")]
@@ -88,11 +112,14 @@ impl FromStr for PairSpec {
         let mut interfaces: [Option<String>; 2] = [None, None];
         let mut both = LinkOptions::default();
         let mut per_end = [LinkOptions::default(), LinkOptions::default()];
+        let mut whole = false;
         for part in given.split(',') {
             if let Some(name) = part.strip_prefix("a=") {
                 set_end(&mut interfaces[0], name, "a")?;
             } else if let Some(name) = part.strip_prefix("b=") {
                 set_end(&mut interfaces[1], name, "b")?;
+            } else if let Some(given) = part.strip_prefix("gso=") {
+                whole = read_gso(given)?;
             } else if let Some(option) = part.strip_prefix("a.") {
                 per_end[0].add(option)?;
             } else if let Some(option) = part.strip_prefix("b.") {
@@ -111,7 +138,18 @@ impl FromStr for PairSpec {
         Ok(Self {
             a: (a, per_end[0].apply(base)?),
             b: (b, per_end[1].apply(base)?),
+            whole,
         })
+    }
+}
+
+fn read_gso(given: &str) -> Result<bool, PairError> {
+    match given {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => Err(PairError::Gso {
+            given: given.to_owned(),
+        }),
     }
 }
 
@@ -122,20 +160,38 @@ fn set_end(interface: &mut Option<String>, name: &str, end: &'static str) -> Res
     Ok(())
 }
 
-/// Creates the wires, and lists the interface of each end by port number.
+/// Number of a port, its interface, and how it receives.
+pub type End = (Port, String, Reception);
+
+/// Creates the wires, and lists the interface of each end by port number, with how it receives.
 ///
 /// # Errors
-/// [`PairError::Twice`].
-pub fn build(options: &WireOptions) -> Result<(Wire, Vec<(Port, String)>), PairError> {
+/// [`PairError::Twice`], [`PairError::Whole`], [`PairError::Threads`].
+pub fn build(options: &WireOptions) -> Result<(Wire, Vec<End>), PairError> {
     let mut wire = Wire::new(options.seed);
-    let mut ends: Vec<(Port, String)> = Vec::new();
+    let mut ends: Vec<End> = Vec::new();
     for (number, pair) in (1..).step_by(2).zip(&options.pairs) {
-        for (port, (interface, config)) in [(number, &pair.a), (number + 1, &pair.b)] {
-            if ends.iter().any(|(_, other)| other == interface) {
+        if pair.whole && options.send_threads > 0 {
+            return Err(PairError::Threads);
+        }
+        let reception = if pair.whole {
+            Reception::Whole
+        } else {
+            Reception::Ring
+        };
+        for (port, end, (interface, config)) in [(number, "a", &pair.a), (number + 1, "b", &pair.b)]
+        {
+            if ends.iter().any(|(_, other, _)| other == interface) {
                 return Err(PairError::Twice(interface.clone()));
             }
+            if pair.whole {
+                wire.keep_whole(port);
+            }
+            if let Some(problem) = wire.problem(port, config) {
+                return Err(PairError::Whole { end, problem });
+            }
             wire.set_port(port, *config, 0);
-            ends.push((port, interface.clone()));
+            ends.push((port, interface.clone(), reception));
         }
         wire.connect(number, number + 1);
     }
@@ -167,9 +223,34 @@ mod tests {
             ("a=v0,a=v1,b=v2", "end a needs one interface"),
             ("a=v0,b=v0", "v0 is at both ends"),
             ("a=v0,b=v1,c.delay=1ms", "no option `c.delay`"),
+            ("a=v0,b=v1,gso=1", "not `yes` or `no`"),
         ] {
             let error = given.parse::<PairSpec>().unwrap_err().to_string();
             assert!(error.contains(expected), "{given}: {error}");
         }
+    }
+
+    #[test]
+    fn frames_stay_whole_on_pairs_with_a_delay_only() {
+        let options = |pair: &str| WireOptions {
+            pairs: vec![pair.parse().unwrap()],
+            links: "127.0.0.1:0".parse().unwrap(),
+            seed: 1,
+            send_threads: 0,
+            stats: None,
+        };
+        let (wire, ends) = build(&options("a=v0,b=v1,delay=5ms,gso=yes")).unwrap();
+        assert!(wire.keeps_whole(1) && wire.keeps_whole(2));
+        assert!(
+            ends.iter()
+                .all(|(_, _, reception)| *reception == Reception::Whole)
+        );
+        let error = build(&options("a=v0,b=v1,b.rate=1Gbit/s,gso=yes")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("end b: the frames of this wire stay whole")
+        );
+        assert!(build(&options("a=v0,b=v1,b.rate=1Gbit/s,gso=no")).is_ok());
     }
 }

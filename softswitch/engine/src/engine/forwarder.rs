@@ -2,8 +2,10 @@
 //! The interface of what the dataplane thread runs: a switch, or plain wires.
 
 use weir_dataplane::{
-    LinkStats, Port, PortConfig, PortStats, QUEUES, QueueStats, Sink, Stats, Wire,
+    Carried, LinkStats, Port, PortConfig, PortStats, QUEUES, QueueStats, Sink, Stats, Wire,
 };
+
+use weir_ports::whole::Size;
 
 use crate::node::failure::Failure;
 use crate::node::{Node, NodeStats, Output};
@@ -115,7 +117,13 @@ impl Forwarder for Node {
 
 impl Forwarder for Wire {
     fn receive_batch<T>(&mut self, frames: impl FnOnce(&mut Receive<'_>) -> T) -> T {
-        frames(&mut |port, frame, now_ns| self.receive(port, frame, now_ns))
+        frames(&mut |port, frame, now_ns| {
+            if !self.keeps_whole(port) {
+                self.receive(port, frame, now_ns);
+            } else if let Some(Size { frames, bytes }) = Size::of(frame) {
+                self.receive_whole(port, frame, Carried { frames, bytes }, now_ns);
+            }
+        })
     }
 
     fn next_event_ns(&self) -> Option<u64> {
@@ -141,7 +149,7 @@ impl Forwarder for Wire {
     }
 
     fn set_link(&mut self, port: Port, config: PortConfig, now_ns: u64) -> Result<(), Failure> {
-        if let Some(problem) = config.problem() {
+        if let Some(problem) = self.problem(port, &config) {
             return Err(Failure::invalid(format!("port {port}: {problem}")));
         }
         self.set_port(port, config, now_ns);
