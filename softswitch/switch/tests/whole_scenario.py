@@ -3,8 +3,8 @@
 
     h1 (10.0.0.1) e1 ─── s1 [a: weir-switch wire: b] s2 ─── e2 (10.0.0.2) h2
 
-Started by whole_test.py as `unshare … python whole_scenario.py SWITCH FOLDER GSO`; prints what a TCP stream and
-single frames look like on both sides as one line of JSON. Neither host sends anything else: no ARP, no IPv6.
+Started by whole_test.py as `unshare … python whole_scenario.py SWITCH FOLDER GSO`; prints what a TCP stream
+and single frames look like on both sides as one line of JSON. The hosts send nothing else: no ARP, no IPv6.
 """
 
 import ctypes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wire whose frames stay whole, beside one that cuts them: TCP's own counts of its segments are those of the ports."""
+"""A wire whose frames stay whole, beside one that cuts them: ports count as many segments as TCP does."""
 
 from pathlib import Path
 from typing import Any
