@@ -4,6 +4,7 @@
 
 use crate::context::Cx;
 use crate::exec::{deparser, logged, parser, pipeline};
+use crate::ir::Ir;
 use crate::native::Native;
 use crate::packet::{
     EgressMetadata, EgressResult, IngressMetadata, IngressProgress, IngressResult, Packet,
@@ -117,8 +118,20 @@ pub(crate) fn egress(
     result.unwrap_or_else(|| pipeline::egress(cx, tables, packet, metadata))
 }
 
-/// Updates checksums if one of them may need it, writes the valid headers before the payload, applies `truncate`.
+/// Writes the valid headers before the payload, if only machine code has to run for it; else false, and nothing is done.
 #[inline(always)]
+pub(crate) fn deparse_at_once(
+    code: Code<'_>,
+    ir: &Ir,
+    packet: &mut Packet,
+    update_checksums: bool,
+) -> bool {
+    let alone = !update_checksums && ir.deparse_prims.is_empty();
+    alone && code.is_some_and(|code| code.deparse(packet))
+}
+
+/// Updates checksums if one of them may need it, and writes the valid headers before the payload.
+#[inline(never)]
 pub(crate) fn deparse(
     code: Code<'_>,
     cx: &mut Cx<'_>,
@@ -135,5 +148,4 @@ pub(crate) fn deparse(
         }
         deparser::emit(cx.ir, packet);
     }
-    packet.seal(packet.truncate_bytes());
 }

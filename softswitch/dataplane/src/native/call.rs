@@ -219,8 +219,7 @@ impl Native {
             (parser(frame), (*frame).offset)
         };
         let error = u32::try_from(error).unwrap_or(u32::MAX);
-        packet.rewind();
-        packet.advance(parsed_bytes);
+        packet.set_parsed_bytes(parsed_bytes);
         if !cx.ir.verify.is_empty() {
             verify_checksums(cx, packet);
         }
@@ -300,8 +299,7 @@ impl Native {
             ((*frame).write_metadata, (*frame).result) = (0, 0);
             (code(frame), (*frame).offset)
         };
-        packet.rewind();
-        packet.advance(parsed_bytes);
+        packet.set_parsed_bytes(parsed_bytes);
         u32::try_from(error).ok()
     }
 

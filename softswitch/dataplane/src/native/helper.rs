@@ -276,8 +276,7 @@ unsafe extern "C" fn run_parse_state(frame: *mut Frame, state: u64) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
         let (cx, packet) = parts(frame);
-        packet.rewind();
-        packet.advance((*frame).offset);
+        packet.set_parsed_bytes((*frame).offset);
         let next = parser::run_one(cx, packet, index_of(state));
         (*frame).offset = packet.parsed_bytes();
         match next {

@@ -122,7 +122,10 @@ impl Packet {
     /// The length limit that the program requested.
     #[inline(always)]
     pub(crate) fn truncate_bytes(&self) -> Option<usize> {
-        self.requests.truncate.filter(|_| self.has_requests)
+        if !self.has_requests {
+            return None;
+        }
+        self.requests.truncate
     }
 
     /// The frame as it entered this pass.
@@ -138,6 +141,12 @@ impl Packet {
     /// The bytes after the parsed headers (or, during parsing, after the cursor).
     pub(crate) fn payload(&self) -> &[u8] {
         self.buf.get(self.cursor..self.end).unwrap_or_default()
+    }
+
+    /// Moves the parser's cursor to `bytes` bytes after the start of the frame, or to its end.
+    #[inline(always)]
+    pub(crate) fn set_parsed_bytes(&mut self, bytes: usize) {
+        self.cursor = self.end.min(self.start.saturating_add(bytes));
     }
 
     /// Moves the parser's cursor back to the start of the frame.
@@ -231,10 +240,11 @@ impl Packet {
         self.end += shift;
     }
 
-    /// After deparsing: the whole frame becomes payload again, cut to `limit`.
-    pub(crate) fn seal(&mut self, limit: Option<usize>) {
+    /// After deparsing: the whole frame becomes payload again, cut to the length that the program requested.
+    #[inline(always)]
+    pub(crate) fn seal(&mut self) {
         self.start = self.cursor;
-        if let Some(limit) = limit {
+        if let Some(limit) = self.truncate_bytes() {
             self.end = self.end.min(self.start.saturating_add(limit));
         }
         self.length = u32::try_from(self.end - self.start).unwrap_or(u32::MAX);

@@ -11,7 +11,7 @@ use crate::memory::CACHE_LINE_BYTES;
 /// Lines per set: a key can be in two of them.
 const WAYS: usize = 2;
 /// Lines per entry of the table, and the bounds of their number.
-const LINES_PER_ENTRY: usize = 4;
+const LINES_PER_ENTRY: usize = 8;
 const FEWEST_LINES: usize = 1_024;
 const MOST_LINES: usize = 16_384;
 

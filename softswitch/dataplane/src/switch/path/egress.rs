@@ -39,8 +39,13 @@ impl Switch {
         let recirculate = packet
             .requests()
             .and_then(|requests| requests.recirculate.take());
-        let (code, mut cx, _) = self.parts();
-        stages::deparse(code, &mut cx, &mut packet, result.update_checksums);
+        let (code, ir) = (self.native.as_deref(), &self.program.ir);
+        let update_checksums = result.update_checksums;
+        if !stages::deparse_at_once(code, ir, &mut packet, update_checksums) {
+            let (code, mut cx, _) = self.parts();
+            stages::deparse(code, &mut cx, &mut packet, update_checksums);
+        }
+        packet.seal();
         if packet.exit {
             // An `assert` or `assume` of the deparser was false.
             self.drop_in_egress(packet);
