@@ -35,6 +35,8 @@ def main() -> int:
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this trial alone, again")
     parser.add_argument("--out", type=Path, default=Path("target/chaos"), metavar="DIR")
     arguments = parser.parse_args()
+    if arguments.jobs < 1:
+        parser.error("--jobs: at least 1 trial is made at once")
     out = arguments.out.absolute() / f"seed-{arguments.seed}"
     out.mkdir(parents=True, exist_ok=True)
     if _JOB in os.environ:
@@ -42,7 +44,9 @@ def main() -> int:
         return _job(job, numbers, arguments, out)
     done = {trial["number"] for trial in _made(out)}
     missing = sorted(set(range(1, arguments.trials + 1)) - done)
-    codes = _jobs(arguments.jobs, [arguments.only] if arguments.only is not None else missing)
+    if arguments.only is not None:
+        return max(_jobs(1, [arguments.only]))
+    codes = _jobs(arguments.jobs, missing)
     made = _made(out)
     (out / "table.md").write_text(table_of(made))
     print(f"table: {out / 'table.md'}")
