@@ -91,7 +91,7 @@ pub fn run(choices: &mut Choices<'_>) -> Result<bool, String> {
     Ok(cut.is_some())
 }
 
-/// What a whole TCP frame is said to be on a wire is what it is cut into.
+/// `on_a_wire` gives the number and the bytes of the segments that `cut` makes.
 fn same_size(
     frame: &[u8],
     segments: Segments,

@@ -111,11 +111,11 @@ static CRC32_FROM_ZERO: Crc<u32, Table<CHUNK_BYTES>> =
 /// The longest input of which [`contributions`] has all bytes.
 pub(crate) const SHORT_BYTES: usize = 16;
 
-/// `[k][b]` is what a byte of value `b` that `k` bytes follow contributes to a CRC.
+/// `[k][b]`: the contribution to a CRC of a byte `b` before the last `k` bytes.
 pub(crate) type Contributions = [[u32; 256]; SHORT_BYTES];
 
-/// What single bytes contribute to a CRC: its value over an input is the exclusive or of these and of its value over as
-/// many zeros, because a CRC is linear but for its initial value. None for other algorithms.
+/// The table of a CRC by bytes; None for other algorithms. A CRC is linear except for its initial value, so the CRC of an
+/// input is that of equally many zeros XOR the contribution of each byte.
 pub(crate) fn contributions(algo: Algo) -> Option<&'static Contributions> {
     static OF_CRC16: LazyLock<Box<Contributions>> = LazyLock::new(|| all_of(Algo::Crc16));
     static OF_CRC16_CCITT: LazyLock<Box<Contributions>> =

@@ -152,7 +152,7 @@ impl Wire {
         self.run_queues(now_ns);
         while let Some((at_ns, port)) = self.next_whole().filter(|(at_ns, _)| *at_ns <= self.now_ns)
         {
-            // What arrives before it at the ends of other wires.
+            // Frames of other wires that arrive before it leave first.
             self.release(at_ns, sink);
             if let Some(whole) = self.whole.get_mut(&port) {
                 let carried = whole.arrive(|content, at_ns| sink.transmit(port, content, at_ns));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the driver of an interface says of it, through the ioctl of ethtool(8). Kernel interface: `linux/ethtool.h`.
+//! Settings of a network card, read from its driver by the ioctl of ethtool(8). Kernel interface: `linux/ethtool.h`.
 
 use std::io;
 use std::os::fd::AsRawFd;

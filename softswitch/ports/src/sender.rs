@@ -4,7 +4,6 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr;
 
 use tracing::info;
 
@@ -126,28 +125,41 @@ impl PacketSender {
     /// Hands the batch to the interface without blocking. A refused frame does not delay the next.
     pub fn flush(&mut self) -> Sent {
         let mut sent = Sent::default();
-        // SAFETY: all-zero values of these plain C structures are valid; those in use are filled below.
-        let mut vectors: [libc::iovec; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        let mut messages: [libc::mmsghdr; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
-        let count = self.ends.len().min(BATCH_FRAMES);
-        let mut start = 0;
-        for ((vector, message), end) in vectors.iter_mut().zip(&mut messages).zip(&self.ends) {
-            vector.iov_base = ptr::from_ref(&self.bytes[start]).cast_mut().cast();
-            vector.iov_len = end - start;
-            message.msg_hdr.msg_iov = vector;
-            message.msg_hdr.msg_iovlen = 1;
-            start = *end;
-        }
-        // SAFETY: these messages were filled above; their vectors, and the bytes of those, outlive the call and are only read.
-        unsafe {
-            send_all(&self.socket, &mut messages[..count], |at, error| {
-                sent.add(vectors[at].iov_len, error);
-            });
-        }
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let frames = starts.zip(&self.ends);
+        let frames = frames.map(|(start, end)| &self.bytes[start..*end]);
+        send_batch::<BATCH_FRAMES>(&self.socket, frames, |_, bytes, error| {
+            sent.add(bytes, error);
+        });
         self.bytes.clear();
         self.ends.clear();
         sent
+    }
+}
+
+/// Sends up to `N` frames without blocking, and tells of each in turn its number, its bytes, and why it was refused, or None.
+pub(crate) fn send_batch<'a, const N: usize>(
+    socket: &OwnedFd,
+    frames: impl Iterator<Item = &'a [u8]>,
+    mut result: impl FnMut(usize, usize, Option<io::Error>),
+) {
+    // SAFETY: all-zero values of these plain C structures are valid; those in use are filled below.
+    let mut vectors: [libc::iovec; N] = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut messages: [libc::mmsghdr; N] = unsafe { std::mem::zeroed() };
+    let mut count = 0;
+    for ((vector, message), frame) in vectors.iter_mut().zip(&mut messages).zip(frames) {
+        vector.iov_base = frame.as_ptr().cast_mut().cast();
+        vector.iov_len = frame.len();
+        message.msg_hdr.msg_iov = vector;
+        message.msg_hdr.msg_iovlen = 1;
+        count += 1;
+    }
+    // SAFETY: these messages were filled above; their vectors, and the bytes of those, outlive the call and are only read.
+    unsafe {
+        send_all(socket, &mut messages[..count], |at, error| {
+            result(at, vectors[at].iov_len, error);
+        });
     }
 }
 

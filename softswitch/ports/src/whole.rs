@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames that stay whole: what a host left to its network card (segments to cut, a checksum to complete) is left to the
-//! receiving host's, as Linux does between a host and its containers. Such a port gives and takes each frame with a lead:
-//! what it would be on a wire, and the virtio header that says what is left to do.
+//! Frames that stay whole (GSO): segmentation and checksum, which a host left to its network card, are left to the
+//! receiving host's card. Each frame of such a port has a lead: the number and bytes of its segments, then the virtio
+//! header, which names the offloads.
 
 use super::segments;
 use super::virtio::{HEADER_BYTES, Offload};
@@ -11,7 +11,7 @@ pub(crate) const SIZE_BYTES: usize = 8;
 /// Bytes before each frame of a port whose frames stay whole.
 pub const LEAD_BYTES: usize = SIZE_BYTES + HEADER_BYTES;
 
-/// What a frame would be on a wire.
+/// The segments of a frame: one Ethernet frame each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Size {
     /// Number of frames.
@@ -58,14 +58,14 @@ pub(crate) fn complete(with_lead: &mut [u8], offload: Offload) -> bool {
         (None, _) => Some(one),
         (Some(_), None) => None,
         (Some(segments), Some(field)) => {
-            segments::on_a_wire(frame, segments, field).map(|(frames, header_bytes)| {
+            segments::on_a_wire(frame, segments, field).and_then(|(frames, header_bytes)| {
                 // A host may name more than its headers here; the kernel would copy as much once more.
-                let header_bytes = header_bytes as u16;
+                let header_bytes = u16::try_from(header_bytes).ok()?;
                 lead[SIZE_BYTES + 2..SIZE_BYTES + 4].copy_from_slice(&header_bytes.to_ne_bytes());
-                Size {
+                Some(Size {
                     frames,
                     bytes: one.bytes + (frames - 1) * u64::from(header_bytes),
-                }
+                })
             })
         }
     };

@@ -5,9 +5,8 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::ptr;
 
-use super::sender::send_all;
+use super::sender::send_batch;
 use super::socket::{bind, enlarge_send_buffer, packet_socket, set_option};
 use super::tally::Sent;
 use super::virtio::Offload;
@@ -64,7 +63,10 @@ impl WholeSender {
         }
         if with_lead.len() >= LONG_BYTES {
             self.send_batch();
-            self.send(&[with_lead], &[size]);
+            let frame = std::iter::once(&with_lead[SIZE_BYTES..]);
+            send_batch::<1>(&self.socket, frame, |_, _, error| {
+                self.sent.add_whole(size, error);
+            });
             return self.sent.error.is_some();
         }
         self.bytes.extend_from_slice(with_lead);
@@ -96,42 +98,14 @@ impl WholeSender {
     }
 
     fn send_batch(&mut self) {
-        let bytes = std::mem::take(&mut self.bytes);
-        let frames = std::mem::take(&mut self.frames);
-        let mut start = 0;
-        let mut batch: [&[u8]; BATCH_FRAMES] = [&[]; BATCH_FRAMES];
-        let mut sizes = [Size::default(); BATCH_FRAMES];
-        for ((frame, own), (end, size)) in batch.iter_mut().zip(&mut sizes).zip(&frames) {
-            (*frame, *own) = (&bytes[start..*end], *size);
-            start = *end;
-        }
-        let count = frames.len().min(BATCH_FRAMES);
-        self.send(&batch[..count], &sizes[..count]);
-        (self.bytes, self.frames) = (bytes, frames);
+        let starts = std::iter::once(0).chain(self.frames.iter().map(|(end, _)| *end));
+        let frames = starts.zip(&self.frames);
+        let frames = frames.map(|(start, (end, _))| &self.bytes[start + SIZE_BYTES..*end]);
+        send_batch::<BATCH_FRAMES>(&self.socket, frames, |at, _, error| {
+            self.sent.add_whole(self.frames[at].1, error);
+        });
         self.bytes.clear();
         self.frames.clear();
-    }
-
-    /// Sends at most a batch.
-    fn send(&mut self, frames: &[&[u8]], sizes: &[Size]) {
-        // SAFETY: all-zero values of these plain C structures are valid; those in use are filled below.
-        let mut vectors: [libc::iovec; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        let mut messages: [libc::mmsghdr; BATCH_FRAMES] = unsafe { std::mem::zeroed() };
-        for ((vector, message), with_lead) in vectors.iter_mut().zip(&mut messages).zip(frames) {
-            let frame = with_lead.get(SIZE_BYTES..).unwrap_or_default();
-            vector.iov_base = frame.as_ptr().cast_mut().cast();
-            vector.iov_len = frame.len();
-            message.msg_hdr.msg_iov = ptr::from_mut(vector);
-            message.msg_hdr.msg_iovlen = 1;
-        }
-        let (count, sent) = (frames.len().min(BATCH_FRAMES), &mut self.sent);
-        // SAFETY: these messages were filled above; their vectors, and the bytes of those, outlive the call and are only read.
-        unsafe {
-            send_all(&self.socket, &mut messages[..count], |at, error| {
-                sent.add_whole(sizes[at], error);
-            });
-        }
     }
 }
 

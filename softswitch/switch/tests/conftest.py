@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,21 @@ def receive(request: pytest.FixtureRequest) -> str:
     return way
 
 
+def run_program(
+    tools: tuple[Path, Callable[[str], tuple[Path, Path]], pytest.TempPathFactory],
+    arguments: tuple[str, ...],
+    name: str,
+    program: str,
+    *,
+    root: bool = False,
+) -> dict[str, Any]:
+    """Run a scenario with a program. `tools`: the fixtures `weir_switch`, `compiled`, `tmp_path_factory`."""
+    weir_switch, compiled, folders = tools
+    p4info, blob = compiled(program)
+    fixed = (weir_switch, blob, p4info, folders.mktemp(name))
+    return run_scenario(f"{name}_scenario.py", *fixed, *arguments, root=root)
+
+
 @pytest.fixture(scope="module")
 def run_on_switch(
     send_options: tuple[str, ...],
@@ -69,13 +85,7 @@ def run_on_switch(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> RunOnSwitch:
     """Run the scenario `NAME_scenario.py SWITCH JSON P4INFO FOLDER [OPTION…]` with a test program."""
-
-    def run(name: str, program: str) -> dict[str, Any]:
-        p4info, blob = compiled(program)
-        folder = tmp_path_factory.mktemp(name)
-        return run_scenario(f"{name}_scenario.py", weir_switch, blob, p4info, folder, *send_options)
-
-    return run
+    return partial(run_program, (weir_switch, compiled, tmp_path_factory), send_options)
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +97,8 @@ def run_receiving(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> RunOnSwitch:
     """Run the scenario `NAME_scenario.py SWITCH JSON P4INFO FOLDER RECEIVE [OPTION…]` with a test program."""
-
-    def run(name: str, program: str) -> dict[str, Any]:
-        p4info, blob = compiled(program)
-        arguments = (weir_switch, blob, p4info, tmp_path_factory.mktemp(name), receive, *send_options)
-        return run_scenario(f"{name}_scenario.py", *arguments, root=receive == "xdp")
-
-    return run
+    arguments, root = (receive, *send_options), receive == "xdp"
+    return partial(run_program, (weir_switch, compiled, tmp_path_factory), arguments, root=root)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from scenario_links import run
-from scenarios import statistics
+from scenarios import statistics, wait_until
 from segments_scenario import MESSAGES, PACKET_VNET_HDR, SOL_PACKET, VIRTIO_HEADER
 from switch_process import SwitchProcess
 
@@ -50,7 +50,6 @@ for _ in range(length >> 20):
 stream.shutdown(socket.SHUT_WR)
 stream.recv(1)  # the other end has received everything and closed
 seconds = time.monotonic() - start
-time.sleep(0.5)  # for the last acknowledgment
 # struct tcp_info (linux/tcp.h): tcpi_segs_out and tcpi_segs_in at 136, tcpi_bytes_sent at 200
 info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
 (out, into), (sent,) = struct.unpack_from("=LL", info, 136), struct.unpack_from("=Q", info, 200)
@@ -94,6 +93,12 @@ def stream() -> dict[str, Any]:
         assert receiver.stdout.readline() == "ready\n"
         sent = json.loads(run(*in_host("h1", sys.executable, "-c", SEND, str(STREAM_BYTES))))
         return {"sent": sent, "received": json.loads(receiver.stdout.readline())}
+
+
+def sent_to_h2(stats: Path) -> int:
+    """Frames that port 2 has sent, by the statistics of the running wire."""
+    ports = statistics(stats).get("ports", [])
+    return sum(port["tx_packets"] for port in ports if port["port"] == 2)
 
 
 def packet_socket(host: str, interface: str) -> socket.socket:
@@ -148,6 +153,8 @@ def main(binary: str, folder: str, gso: str) -> None:
     pair = f"a=s1,b=s2,delay=1ms,gso={gso}"
     with SwitchProcess(Path(binary), "--pair", pair, "--stats", str(stats), wire=True):
         result = {"stream": stream()}
+        segments = result["stream"]["sent"]["segments_out"]
+        wait_until(lambda: sent_to_h2(stats) >= segments, "the last acknowledgment has crossed the wire")
     result["stats"] = statistics(stats)
     with SwitchProcess(Path(binary), "--pair", pair, "--stats", str(stats), wire=True):
         result["frames"] = crossed()

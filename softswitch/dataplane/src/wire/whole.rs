@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One direction of a wire whose frames stay whole: a frame that its host left to its network card to cut (TSO) is
-//! delayed as one, and counted as the frames that it would be on a wire.
+//! One direction of a wire whose frames stay whole: a TSO frame is delayed as one frame, and counted by its segments.
 //!
-//! Only a delay treats all frames alike. A rate, a queue, jitter or loss would have to treat each frame of the wire for
-//! itself, so such a wire has none of them.
+//! A delay is the same for all segments. Rates, queues, jitter and loss act on single segments, so such a wire has none
+//! of them.
 
 use crate::ports::PortConfig;
 use crate::stats::{LinkStats, PortStats, QueueStats};
 use std::collections::VecDeque;
 
-/// What a whole frame would be on a wire.
+/// The segments of a whole frame: one Ethernet frame each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Carried {
     /// Number of frames.
@@ -112,7 +111,7 @@ impl Whole {
         }
     }
 
-    /// Of a queue in which nothing waits.
+    /// The statistics of the queue, in which no frame waits.
     pub(super) fn queue_stats(&self) -> QueueStats {
         QueueStats {
             offered_packets: self.offered.frames,
