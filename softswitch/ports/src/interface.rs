@@ -4,11 +4,11 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::{info, warn};
 
 use super::arrivals::Source;
+use super::clocks::realtime_ns;
 use super::frame_ring::Taken;
 use super::open_error::OpenError;
 use super::receiver::{Receiver, Reception};
@@ -452,10 +452,4 @@ impl Source for Interface {
         let open = self.open.as_ref()?;
         open.receiver.oldest_ns(self.realtime_minus_monotonic_ns)
     }
-}
-
-fn realtime_ns() -> u64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-    let since_epoch = since_epoch.unwrap_or_default().as_nanos();
-    u64::try_from(since_epoch).unwrap_or(u64::MAX)
 }

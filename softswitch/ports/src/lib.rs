@@ -6,13 +6,14 @@
 //! through what `packet_ring` opens, [`xdp`] in the driver of a card; [`sender`], [`xdp`], [`departures`] and [`queueing`] send,
 //! [`send_threads`] on other cores. `card` asks a driver for its settings. [`virtio`] says
 //! what the sending host left to its network card, [`checksum`] completes checksums and [`segments`] cuts long frames, [`arrivals`] merges the rings of all ports by time of
-//! arrival, [`recorder`] writes capture files of a port, [`trunk`] carries the frames of ports without interfaces. Only the
-//! rings, the senders, [`xdp`], `card`, [`socket`], [`trunk`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
+//! arrival, [`clocks`] reads the system's clocks, [`recorder`] writes capture files of a port, [`trunk`] carries the frames of ports without interfaces. Only the
+//! rings, the senders, [`xdp`], `card`, [`socket`], [`clocks`], [`trunk`] and [`mapping`] (memory shared with the kernel) contain `unsafe` code.
 
 pub mod arrivals;
 pub mod block_ring;
 mod card;
 pub mod checksum;
+pub mod clocks;
 pub mod departures;
 pub mod frame_ring;
 pub mod interface;

@@ -245,17 +245,6 @@ pub(crate) fn take_error(socket: &OwnedFd) -> io::Result<Option<io::Error>> {
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
 }
 
-/// `CLOCK_MONOTONIC`, ns.
-pub fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call fills the timespec; it cannot fail for this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 pub(crate) fn to_uint(value: usize) -> io::Result<libc::c_uint> {
     libc::c_uint::try_from(value).map_err(io::Error::other)
 }

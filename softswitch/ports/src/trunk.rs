@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::clocks::realtime_ns;
 
 /// Frames that wait for the switch; a thread that has another waits for room, as a sender on a link does.
 const WAITING_FRAMES: usize = 1_024;
@@ -58,12 +59,10 @@ impl Inlet {
         if queue.closed {
             return false;
         }
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
-        let since_epoch = since_epoch.unwrap_or_default().as_nanos();
         queue.frames.push_back(Arrival {
             port,
             frame,
-            realtime_ns: u64::try_from(since_epoch).unwrap_or(u64::MAX),
+            realtime_ns: realtime_ns(),
         });
         drop(queue);
         let one = 1_u64.to_ne_bytes();

@@ -2,21 +2,10 @@
 //! The switch's clock: nanoseconds of `CLOCK_MONOTONIC` since the start.
 
 use std::cell::Cell;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use weir_dataplane::Port;
-use weir_ports::socket::monotonic_ns;
-
-/// Readings of which the fastest counts: an interruption of all of them is unlikely.
-const READINGS: usize = 3;
-
-/// `CLOCK_REALTIME` in ns since the epoch; 0 for an earlier time.
-pub fn realtime_ns() -> i64 {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
-}
+use weir_ports::clocks::{difference_ns, monotonic_ns, realtime_ns};
 
 /// Waits after which a clock of virtual time is read: each ends one or two microseconds late, which would add up.
 const WAITS_PER_READING: u32 = 8;
@@ -64,7 +53,7 @@ impl Clock {
             let realtime_minus_switch_ns = clock.realtime_minus_switch_ns();
             // Arrivals and departures have the same error, so a frame's time in the switch has none.
             clock.monotonic_minus_switch_ns =
-                realtime_minus_switch_ns - difference_ns(realtime_since_epoch_ns, monotonic_ns);
+                realtime_minus_switch_ns - difference_ns(realtime_ns, monotonic_ns);
             clock.held = Some(Held {
                 realtime_minus_switch_ns,
                 now_ns: Cell::new(clock.now_ns()),
@@ -112,38 +101,19 @@ impl Clock {
         held.now_ns.set(held.now_ns.get().max(now_ns));
     }
 
-    /// `CLOCK_REALTIME` minus this clock, ns, accurate to half the time of the fastest reading. An interruption between
-    /// the readings of the two clocks would add to the difference, so the fastest of several counts.
+    /// `CLOCK_REALTIME` minus this clock, ns.
     pub fn realtime_minus_switch_ns(&self) -> i128 {
         if let Some(held) = &self.held {
             return held.realtime_minus_switch_ns;
         }
         // With a wall clock before 1970, arrival times are clamped to the present.
-        difference_ns(realtime_since_epoch_ns, || self.now_ns())
+        difference_ns(realtime_ns, || self.now_ns())
     }
 
     /// `CLOCK_MONOTONIC` minus this clock, ns: always the same.
     pub fn monotonic_minus_switch_ns(&self) -> i128 {
         self.monotonic_minus_switch_ns
     }
-}
-
-/// A clock minus another one, ns.
-fn difference_ns(clock_ns: impl Fn() -> u64, other_ns: impl Fn() -> u64) -> i128 {
-    let readings = (0..READINGS).map(|_| {
-        let before_ns = other_ns();
-        let clock_ns = i128::from(clock_ns());
-        let took_ns = other_ns() - before_ns;
-        let middle_ns = i128::from(before_ns + took_ns / 2);
-        (took_ns, clock_ns - middle_ns)
-    });
-    readings
-        .min_by_key(|(took_ns, _)| *took_ns)
-        .map_or(0, |(_, difference_ns)| difference_ns)
-}
-
-fn realtime_since_epoch_ns() -> u64 {
-    u64::try_from(realtime_ns()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ use tokio::sync::mpsc as tokio_mpsc;
 use tracing::warn;
 use weir_ports::Interface;
 use weir_ports::arrivals::{ArrivalClock, Source, earliest};
+use weir_ports::clocks::realtime_ns;
 use weir_ports::trunk::Trunk;
 
 use super::ahead::{Ahead, Wait};
-use super::clock::{Clock, realtime_ns};
+use super::clock::Clock;
 use super::forwarder::Forwarder;
 use super::handle::{Command, Core};
 use super::wait::{WaitSet, Waker, Woken, set_exact_timers};
@@ -354,9 +355,10 @@ impl Output for PortOutput<'_> {
 
     fn notify(&mut self, mut notification: Notification, _time_ns: u64) {
         // P4Runtime's time stamps count from the epoch.
+        let now_ns = || i64::try_from(realtime_ns()).unwrap_or(i64::MAX);
         match &mut notification {
-            Notification::DigestList(list) => list.timestamp = realtime_ns(),
-            Notification::IdleTimeout(idle) => idle.timestamp = realtime_ns(),
+            Notification::DigestList(list) => list.timestamp = now_ns(),
+            Notification::IdleTimeout(idle) => idle.timestamp = now_ns(),
             Notification::PacketIn(_) => {}
         }
         if self.notifications.try_send(notification).is_err() {

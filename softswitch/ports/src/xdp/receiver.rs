@@ -11,10 +11,9 @@ use super::program::{Attached, Program};
 use super::queue::{LONGEST_FRAME_BYTES, Queue, chunk_bytes};
 use super::sender::XdpSender;
 use crate::card::Card;
+use crate::clocks::monotonic_ns;
 use crate::interface::LINK_HEADER_BYTES;
-use crate::socket::{
-    InterfaceState, accept_nothing, bind, monotonic_ns, packet_socket, promiscuous, take_error,
-};
+use crate::socket::{InterfaceState, accept_nothing, bind, packet_socket, promiscuous, take_error};
 
 /// Most receive queues of a port. One thread reads them all, so more would only take memory: 8 MiB each, 16 for long frames.
 pub const MAX_QUEUES: u32 = 16;

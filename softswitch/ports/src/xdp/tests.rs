@@ -6,8 +6,9 @@ mod links;
 use super::program::Program;
 use super::{MAX_QUEUES, XdpError, XdpReceiver};
 use crate::arrivals::{Source as _, earliest};
+use crate::clocks::{difference_ns, monotonic_ns, realtime_ns};
 use crate::recorder::Recorder;
-use crate::socket::{interface_state, monotonic_ns};
+use crate::socket::interface_state;
 use crate::{Interface, OpenError, Reception, SendThreads};
 use links::{Source, add_link, frame, is_allowed, number, run, statistic, wait_until};
 
@@ -107,10 +108,9 @@ fn the_frames_of_both_kinds_of_port_are_merged_by_time() {
     add_link(2, 1);
     let mut ports = [port(1, Reception::Ring).unwrap(), xdp_port(2)];
     let sources = [Source::open("e1"), Source::open("e2")];
-    let realtime = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    let clocks_ns = realtime.as_nanos() as i128 - i128::from(monotonic_ns());
-    ports.iter_mut().for_each(|port| port.set_clocks(clocks_ns));
     for round in 0..200_usize {
+        let clocks_ns = difference_ns(realtime_ns, monotonic_ns);
+        ports.iter_mut().for_each(|port| port.set_clocks(clocks_ns));
         let order = [round % 2, 1 - round % 2];
         for port in order {
             sources[port].send(&frame(0, 60));
@@ -130,19 +130,19 @@ fn received_frames_are_recorded_with_their_times() {
     }
     add_link(1, 1);
     let mut port = xdp_port(1);
-    let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    port.set_clocks(now().as_nanos() as i128 - i128::from(monotonic_ns()));
+    port.set_clocks(difference_ns(realtime_ns, monotonic_ns));
     let folder = std::env::temp_dir().join(format!("weir-xdp-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     port.record(Recorder::create(&folder, "s1").unwrap());
-    let before_s = now().as_secs();
+    let now_s = || realtime_ns() / 1_000_000_000;
+    let before_s = now_s();
     Source::open("e1").send(&frame(1, 60));
     take(&mut port, 1);
     let file = std::fs::read(folder.join("s1_in.pcap")).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
     // Header of the file, then of the record: its time in seconds first.
     let stamp_s = u32::from_ne_bytes(file[24..28].try_into().unwrap());
-    assert!((before_s..=now().as_secs()).contains(&u64::from(stamp_s)));
+    assert!((before_s..=now_s()).contains(&u64::from(stamp_s)));
     assert_eq!(file[24 + 16..], frame(1, 60));
 }
 

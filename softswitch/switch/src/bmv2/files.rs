@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tracing::{error, info, warn};
 use weir_capture::{CaptureError, CaptureReader, Source};
+use weir_ports::clocks::realtime_ns;
 use weir_ports::recorder::CaptureFile;
 use weir_ports::trunk::{Inlet, Trunk};
 
@@ -49,13 +50,6 @@ pub(super) fn open(ports: &[PortAtInterface], wait_s: u64) -> Result<Trunk, Stri
         .spawn(work);
     started.map_err(system)?;
     Ok(trunk)
-}
-
-fn realtime_ns() -> u64 {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The next frame of a file.
