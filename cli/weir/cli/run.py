@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -104,18 +105,24 @@ def make_run(run_dir: Path, *, plain: bool = True) -> int:
     return ended.exit_status or 1
 
 
-def analyse_run(run_dir: Path, *, as_json: bool = False) -> int:
+def analyse_run(run_dir: Path, report: Callable[[Path], int] | None = None, *, as_json: bool = False) -> int:
     """Analyse a complete run; returns and raises what `report_run` does. A virtual one gets its digest.
 
-    The captures go if the experiment says so.
+    The captures go if the experiment says so. `report` makes results and report in place of `report_run`.
     """
     Console(stderr=True).print("  analysing")
     # Imported here: the analysis takes seconds to load, and the traffic should not wait for that.
-    from weir.cli.report import report_run
     from weir.rundir.digest import record_digest
     from weir.runner.kept import drop_captures
 
-    code = report_run(run_dir, as_json=as_json, console=Console())
+    if report is not None:
+        code = report(run_dir)
+    else:
+        from weir.cli.report import report_run
+
+        code = report_run(run_dir, as_json=as_json, console=Console())
+    if code != 0:
+        return code
     digest = record_digest(run_dir)
     if digest is not None:
         Console(stderr=True).print(f"  digest {digest}", highlight=False, soft_wrap=True)

@@ -9,12 +9,15 @@ import os
 import signal
 import struct
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 CLONE_NEWNET = 0x4000_0000
 PR_SET_PDEATHSIG = 1
+CPUCLOCK_SCHED = 2
+"""The kind of a process's clock in clock_getcpuclockid(3): the time that the scheduler counts."""
 # The same number on every architecture, like all system calls added since Linux 5.1.
 SYS_PIDFD_GETFD = 438
 SYS_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
@@ -108,6 +111,11 @@ def take_spare_time_only() -> None:
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with contextlib.suppress(OSError):  # a kernel without autogroups
         Path("/proc/self/autogroup").write_text("19")
+
+
+def processor_time_s(pid: int) -> float:
+    """The processor time that a process has used, seconds; raises OSError when there is no such process."""
+    return time.clock_gettime(~pid << 3 | CPUCLOCK_SCHED)
 
 
 def die_with_parent(parent_pid: int) -> None:

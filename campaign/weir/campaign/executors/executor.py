@@ -21,8 +21,12 @@ from weir.rundir.manifest import read_manifest
 LOG = "run.log"
 BUSY_SHARE = 0.15
 """Share of a machine's processor time in other use above which runs are likely to exceed their limits."""
-MEASURING_VARIABLE = "WEIR_MEASURING_FD"
-"""Names the file descriptor that a run keeps open as long as other traffic would disturb it."""
+CAMPAIGN_VARIABLE = "WEIR_CAMPAIGN_FD"
+"""Names the file descriptor of a run's socket to its campaign.
+
+The run shuts down its sending side once other traffic no longer disturbs it.
+A byte then says that no run measures.
+"""
 
 Command = Callable[[Path], Sequence[str]]
 """Command line of the process that makes the run of a prepared directory (`weir.runner.prepare`)."""
@@ -63,15 +67,15 @@ class Executor(Protocol):
 
 
 def start_process(
-    command: Sequence[str], run_dir: Path, measuring: int | None = None
+    command: Sequence[str], run_dir: Path, campaign: int | None = None
 ) -> subprocess.Popen[bytes]:
     """Start the process of a run; its output goes to a log in the run's directory.
 
-    The process inherits the descriptor `measuring`; `MEASURING_VARIABLE` tells it the number.
+    The process inherits the descriptor `campaign`; `CAMPAIGN_VARIABLE` tells it the number.
     """
     environment = dict(os.environ)
-    if measuring is not None:
-        environment[MEASURING_VARIABLE] = str(measuring)
+    if campaign is not None:
+        environment[CAMPAIGN_VARIABLE] = str(campaign)
     logs = RunDirectory(run_dir).logs
     logs.mkdir(exist_ok=True)
     with (logs / LOG).open("wb") as log:
@@ -82,7 +86,7 @@ def start_process(
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            pass_fds=() if measuring is None else (measuring,),
+            pass_fds=() if campaign is None else (campaign,),
             env=environment,
         )
 

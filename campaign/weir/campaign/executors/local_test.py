@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The next run starts after a run's traffic has ended, while its captures are still analysed."""
+"""The next run starts after a run's traffic has ended, while its captures are still analysed.
+
+An analysis that lasts learns that no run measures.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from weir.campaign.executors.executor import MEASURING_VARIABLE, Execution
+from weir.campaign.executors.executor import CAMPAIGN_VARIABLE, Execution
 from weir.campaign.executors.local import LocalExecutor
 from weir.campaign.load import parse_campaign
 
@@ -18,15 +21,21 @@ name: one
 hosts: {a: {}, b: {}}
 flows: [{name: f, from: a, to: b, duration: 1 s}]
 """
-# Has traffic until a file "over" exists, then analyses until a file "end" exists.
+# Has traffic until a file "over" exists, then analyses until a file "end" exists. Makes a file "quiet" when
+# told that no run measures.
 RUN = f"""
-import os, sys, time
+import os, socket, sys, threading, time
 from pathlib import Path
 def wait(name):
     while not Path(sys.argv[1], name).exists():
         time.sleep(0.002)
 wait("over")
-os.close(int(os.environ[{MEASURING_VARIABLE!r}]))
+campaign = socket.socket(fileno=int(os.environ[{CAMPAIGN_VARIABLE!r}]))
+campaign.shutdown(socket.SHUT_WR)
+def hear():
+    if campaign.recv(1):
+        Path(sys.argv[1], "quiet").touch()
+threading.Thread(target=hear, daemon=True).start()
 wait("end")
 """
 
@@ -81,3 +90,40 @@ def test_a_run_that_dies_during_its_traffic_frees_the_executor(tmp_path: Path) -
     select.select([execution.fd], [], [], 10)
     assert "SIGABRT" in str(execution.finish())
     assert executor.is_free()
+
+
+def test_only_while_no_run_measures_the_oldest_analysis_learns_so_and_no_other_run_starts(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-S", "-c", RUN]
+    executor = LocalExecutor(2, lambda run_dir: [*command, str(run_dir)], quiet_s=0)
+    (run,) = parse_campaign(TEXT).runs
+    folders = [tmp_path / name for name in ("first", "second")]
+    executions: list[Execution] = []
+    try:
+        for folder in folders:
+            folder.mkdir()
+            executions.append(executor.start(run, folder))
+        (folders[0] / "over").touch()
+        assert until(lambda: not executions[0].is_measuring())
+        executor.tick()
+        executor.tick()
+        assert executor.is_free(), "the second run measures"
+        (folders[1] / "over").touch()
+        assert until(lambda: not executions[1].is_measuring())
+        executor.tick()
+        assert executor.is_free(), "the first tick without a run that measures"
+        executor.tick()
+        assert not executor.is_free()
+        assert until((folders[0] / "quiet").exists)
+        (folders[0] / "end").touch()
+        select.select([executions[0].fd], [], [], 10)
+        assert executions.pop(0).finish() is None
+        assert executor.is_free(), "the analysis that might be disturbed has ended"
+        assert not (folders[1] / "quiet").exists()
+    finally:
+        for folder in folders:
+            (folder / "over").touch()
+            (folder / "end").touch()
+        ends = [execution.finish() for execution in executions]
+    assert ends == [None] * len(ends)
