@@ -37,7 +37,7 @@ impl Program {
         let native = Native::compile(&info, &ir).map(Arc::new);
         let program = Self { info, ir, native };
         for (info, spec) in program.info.tables.iter().zip(&program.ir.tables) {
-            let mut table = TableState::new(spec, 0);
+            let mut table = TableState::new(spec, &program.ir.actions, 0);
             program
                 .insert_const_entries(info, spec, &mut table)
                 .map_err(|e| LoadError::Invalid {
@@ -71,7 +71,7 @@ impl Program {
     /// Tables with their const and default entries.
     pub(crate) fn fresh_tables(&self, seed: u64) -> Vec<TableState> {
         let fresh = |(info, spec): (&TableInfo, &Table)| {
-            let mut table = TableState::new(spec, seed);
+            let mut table = TableState::new(spec, &self.ir.actions, seed);
             // `from_json` inserted the same entries into such a table and would have refused a bad one.
             let inserted = self.insert_const_entries(info, spec, &mut table);
             debug_assert!(inserted.is_ok());
@@ -107,8 +107,8 @@ impl Program {
                 action: ActionId(u32::from(action)),
                 args: entry.args.clone(),
             };
-            let (action, args) = self.encode_action(info, spec, &call)?;
-            table.insert(key, rank, entry.priority, action, args);
+            let action = self.encode_action(info, spec, &call)?;
+            table.insert(key, rank, entry.priority, action);
         }
         Ok(())
     }

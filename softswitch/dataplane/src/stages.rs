@@ -7,7 +7,7 @@ use crate::exec::{deparser, logged, parser, pipeline};
 use crate::ir::Ir;
 use crate::native::Native;
 use crate::packet::{
-    EgressMetadata, EgressResult, IngressMetadata, IngressProgress, IngressResult, Packet,
+    EgressMetadata, EgressResult, IngressMetadata, IngressResult, Packet, Progress, Through,
 };
 use crate::tables::TableState;
 
@@ -17,7 +17,7 @@ pub(crate) type Code<'a> = Option<&'a Native>;
 /// Writes the metadata of a received packet, parses it and starts ingress; false for a parser error.
 ///
 /// Machine code runs ingress to its end or, if `may_pause`, to the first step that depends on other packets. The
-/// interpreter leaves all of ingress to [`resume_ingress`]. The packet keeps how far it came.
+/// interpreter leaves all of ingress to [`through`]. The packet keeps how far it came.
 #[inline(always)]
 pub(crate) fn start(
     code: Code<'_>,
@@ -33,7 +33,7 @@ pub(crate) fn start(
     match error {
         Some(error) => error == cx.ir.errors.no_error,
         None => {
-            packet.progress.resume_at = IngressProgress::START;
+            packet.progress = Progress::Start;
             start_with_parser(code, cx, packet, metadata)
         }
     }
@@ -87,22 +87,24 @@ pub(crate) fn ingress(
     result.unwrap_or_else(|| pipeline::ingress(cx, tables, packet))
 }
 
-/// Runs the part of ingress that [`start`] left.
+/// Runs the part of ingress that [`start`] left. Machine code runs egress too, if `between` returns its metadata.
 #[inline(always)]
-pub(crate) fn resume_ingress(
+pub(crate) fn through(
     code: Code<'_>,
     cx: &mut Cx<'_>,
     tables: &mut [TableState],
     packet: &mut Packet,
-) -> IngressResult {
-    match packet.progress.resume_at {
-        IngressProgress::ENDED => packet.ingress_result,
-        IngressProgress::START => ingress(code, cx, tables, packet),
-        _ => match code {
-            Some(code) => code.resume_ingress(cx, tables, packet).unwrap_or_default(),
-            None => IngressResult::default(),
-        },
+    between: impl FnOnce(&mut Cx<'_>, &mut Packet, &IngressResult) -> Option<EgressMetadata>,
+) -> Through {
+    if packet.progress == Progress::Start {
+        return Through::Ingress(ingress(code, cx, tables, packet));
     }
+    // Not a closure, which would not be compiled in line.
+    let through = match code {
+        Some(code) => code.through(cx, tables, packet, between),
+        None => None,
+    };
+    through.unwrap_or(Through::Ingress(IngressResult::default()))
 }
 
 /// Writes the metadata of egress and runs egress to its end or to `exit`.

@@ -178,7 +178,8 @@ fn lookup(cx: &mut Cx<'_>, table: &mut TableState, packet: &Packet, index: usize
     }
     match (spec.profile, found.and_then(|slot| table.entry(slot))) {
         (Some(used), Some(entry)) => {
-            let pointer = Pointer::from_word(entry.args.first().copied().unwrap_or(u64::MAX));
+            let pointer =
+                Pointer::from_word(entry.action.args().first().copied().unwrap_or(u64::MAX));
             let profile = cx.profiles.get(usize::from(used.profile));
             let calculation = ir.profiles.get(usize::from(used.profile));
             let calculation = calculation.and_then(|profile| profile.calculation);
@@ -197,7 +198,7 @@ fn lookup(cx: &mut Cx<'_>, table: &mut TableState, packet: &Packet, index: usize
             }
         }
         _ => match table.action_of(found) {
-            Some((local, args)) => action(cx, packet, (spec, local), args),
+            Some(bound) => action(cx, packet, (spec, bound.local()), bound.args()),
             None => say(cx, LogLevel::Debug, packet, |_, out| {
                 out.push_str("Action entry is NULL");
             }),

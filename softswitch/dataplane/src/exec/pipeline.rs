@@ -43,6 +43,7 @@ pub(crate) fn egress(
     EgressResult {
         egress_spec: load_opt(&packet.phv, cx.ir.intrinsics.egress_spec),
         update_checksums: true,
+        deparsed: false,
     }
 }
 
@@ -356,7 +357,10 @@ pub(crate) fn apply<const LOG: bool>(
     let found = find(cx, table, packet, index);
     let hit = found.is_some();
     if let (Some(used), Some(slot)) = (spec.profile, found) {
-        let word = table.entry(slot).and_then(|e| e.args.first()).copied();
+        let word = table
+            .entry(slot)
+            .and_then(|entry| entry.action.args().first())
+            .copied();
         return Some(apply_indirect::<LOG>(
             cx,
             (spec, next),
@@ -366,16 +370,16 @@ pub(crate) fn apply<const LOG: bool>(
         ));
     }
     let by_hit = if hit { next.hit } else { next.miss };
-    let Some((local, args)) = table.action_of(found) else {
+    let Some(bound) = table.action_of(found) else {
         return Some(by_hit.unwrap_or(next.base));
     };
-    let local = usize::from(local);
+    let local = usize::from(bound.local());
     if let Some(action) = spec
         .actions
         .get(local)
         .and_then(|a| ir.flat.actions.get(usize::from(*a)))
     {
-        run_steps::<LOG>(cx, packet, *action, args);
+        run_steps::<LOG>(cx, packet, *action, bound.args());
     }
     Some(
         by_hit

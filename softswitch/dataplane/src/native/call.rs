@@ -12,11 +12,15 @@
 //!   exactly these arrays (`Native::fits`), and their number never changes.
 //! - It hands tables to helpers only at indices below the number of tables that `Ir` has. A switch runs the code only if
 //!   it has as many (`Native::fits`), and their number never changes. The number of words of a key is that of the same
-//!   table in `Ir`. It reads action arguments only below the count that it compared, or from `ZEROS`.
+//!   table in `Ir`. The actions of a table's entries and its default have as many argument words as `Ir` says
+//!   (`TableState::bind`).
 //! - The tables of a CRC that it hands to a helper live as long as the program.
 //! - The pointers of a frame come from references that the caller holds exclusively until the code returns. The code
 //!   itself accesses only the frame, the PHV and arguments. Helpers create references from the frame one at a time and
 //!   keep none. Arguments lie in a table or profile, which no step of an action changes.
+//! - `through` uses the frame that `start` wrote, which nothing else writes in between. Of its pointers, those that come
+//!   from references are written anew; those to arrays are of vectors, which nobody changes while a burst borrows the
+//!   switch.
 //! - Words of a frame that are not written are not read: the code reads those of `Frame::begin` and, by function, those
 //!   that its caller below writes; it writes the results itself.
 //! - A paused pipeline is resumed by the same code with unchanged tables, because a burst borrows the switch
@@ -26,7 +30,7 @@
 //! - A panic in a helper aborts the process, as in every `extern "C"` function, and does not unwind through the code.
 
 use super::crash::Registered;
-use super::frame::{Frame, PAUSED, STOPPED, ZEROS};
+use super::frame::{DEPARSED, DROPPED, Frame, PAUSED, STOPPED};
 use super::places::Places;
 use crate::context::Cx;
 use crate::exec::parser::verify_checksums;
@@ -34,13 +38,13 @@ use crate::exec::pipeline;
 use crate::info::ProgramInfo;
 use crate::ir::Ir;
 use crate::packet::{
-    EgressMetadata, EgressResult, IngressMetadata, IngressProgress, IngressResult, Packet,
+    EgressMetadata, EgressResult, IngressMetadata, IngressResult, Packet, Phv, Progress, Through,
 };
 use crate::state::Externs;
-use crate::tables::TableState;
+use crate::tables::{BoundAction, TableState};
 use cranelift_jit::JITModule;
 use cranelift_module::FuncId;
-use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::Mutex;
 
 type Function = unsafe extern "C" fn(*mut Frame) -> u64;
@@ -55,6 +59,8 @@ pub(crate) struct Native {
     ingress: Function,
     egress: Function,
     parser: Option<Function>,
+    /// The parser, and ingress up to its pauses.
+    start: Option<Function>,
     deparser: Option<Function>,
     /// Ingress has steps at which a packet may pause.
     may_pause: bool,
@@ -69,6 +75,7 @@ pub(super) struct Functions {
     pub ingress: FuncId,
     pub egress: FuncId,
     pub parser: Option<FuncId>,
+    pub start: Option<FuncId>,
     pub deparser: Option<FuncId>,
     /// Ingress has steps at which a packet may pause.
     pub may_pause: bool,
@@ -100,6 +107,7 @@ impl Native {
             ingress: function(functions.ingress),
             egress: function(functions.egress),
             parser: functions.parser.map(function),
+            start: functions.start.map(function),
             deparser: functions.deparser.map(function),
             may_pause: functions.may_pause,
             registered: Some(Registered::new(places)),
@@ -146,8 +154,7 @@ impl Native {
         if packet.exit || !self.has_phv_of(packet) {
             return None;
         }
-        let mut frame = MaybeUninit::uninit();
-        let frame = Frame::begin(&mut frame, cx, tables, packet);
+        let frame = Frame::begin(cx, tables, packet);
         // SAFETY: see the module documentation.
         unsafe {
             ((*frame).may_pause, (*frame).resume_at) = (0, 0);
@@ -168,8 +175,21 @@ impl Native {
         if !self.has_phv_of(packet) {
             return None;
         }
-        let mut frame = MaybeUninit::uninit();
-        let frame = Frame::begin(&mut frame, cx, tables, packet);
+        let frame = Frame::begin(cx, tables, packet);
+        // SAFETY: see the module documentation.
+        Some(unsafe { self.run_egress(frame, (cx, packet), metadata) })
+    }
+
+    /// # Safety
+    /// The frame is that of the packet, whose PHV is that of the program, and `Frame::begin` has written it.
+    #[inline(always)]
+    unsafe fn run_egress(
+        &self,
+        frame: *mut Frame,
+        (cx, packet): (&mut Cx<'_>, &mut Packet),
+        metadata: &EgressMetadata,
+    ) -> EgressResult {
+        let (start, length) = packet.headroom();
         // SAFETY: see the module documentation.
         unsafe {
             (*frame).write_metadata = u64::from(!metadata.deflected);
@@ -179,17 +199,25 @@ impl Native {
             (*frame).egress_spec = metadata.egress_spec;
             ((*frame).enqueued_us, (*frame).enq_qdepth) =
                 (metadata.enqueued_us, metadata.enq_qdepth);
-            (self.egress)(frame);
-            Some(EgressResult {
+            ((*frame).bytes, (*frame).length) = (start, length);
+            (*frame).drop_port = u64::from(cx.drop_port);
+            (*frame).cx = std::ptr::from_mut(cx).cast();
+            (*frame).packet = packet;
+            let deparsed = (self.egress)(frame) == DEPARSED;
+            if deparsed {
+                packet.extend_payload(length - (*frame).offset);
+            }
+            EgressResult {
                 egress_spec: (*frame).egress_spec,
                 update_checksums: (*frame).update_checksums != 0,
-            })
+                deparsed,
+            }
         }
     }
 
-    /// Writes the metadata of a received packet, parses it and runs ingress, if `may_pause` only up to the first
-    /// stateful step; the packet keeps how far it came. Returns the parser's error; None (and only the PHV changed) if
-    /// the parser was not compiled.
+    /// Writes the metadata of a received packet, parses it and runs ingress: if `may_pause`, only up to the first stateful
+    /// step, and otherwise at least that far. The packet keeps how far it came. Returns the parser's error; None (and only
+    /// the PHV changed) if the parser was not compiled.
     #[inline]
     pub(crate) fn start(
         &self,
@@ -200,84 +228,97 @@ impl Native {
     ) -> Option<u32> {
         let parser = self.parser?;
         if !self.has_phv_of(packet) {
-            packet.phv = vec![0; self.phv_bytes].into();
+            packet.phv = Phv::new(self.phv_bytes);
         }
         #[cfg(debug_assertions)]
         packet.phv.fill(crate::packet::phv::POISON);
         let bytes = packet.payload();
         let (start, length) = (bytes.as_ptr(), bytes.len());
-        let mut frame = MaybeUninit::uninit();
-        let frame = Frame::begin(&mut frame, cx, tables, packet);
+        let frame = Frame::begin(cx, tables, packet);
         // SAFETY: see the module documentation. The parser only reads the bytes.
-        let (error, parsed_bytes) = unsafe {
+        unsafe {
             ((*frame).bytes, (*frame).length) = (start.cast_mut(), length);
             (*frame).write_metadata = 1;
             (*frame).result = 0;
             // Paused in no action, unless the code says otherwise.
             ((*frame).table, (*frame).slot) = (u64::MAX, u64::MAX);
             ((*frame).port, (*frame).time_us) = (metadata.port, metadata.time_us);
-            (parser(frame), (*frame).offset)
-        };
-        let error = u32::try_from(error).unwrap_or(u32::MAX);
-        packet.set_parsed_bytes(parsed_bytes);
-        if !cx.ir.verify.is_empty() {
-            verify_checksums(cx, packet);
         }
-        if packet.exit {
-            packet.progress.resume_at = IngressProgress::ENDED;
-            packet.ingress_result = pipeline::ingress(cx, tables, packet);
-            return Some(error);
-        }
-        // SAFETY: see the module documentation; the pointers are created again from the same references.
-        unsafe {
-            (*frame).phv = packet.phv.as_mut_ptr();
-            (*frame).cx = std::ptr::from_mut(cx).cast();
-            (*frame).packet = packet;
-            ((*frame).may_pause, (*frame).resume_at) = (u64::from(may_pause), 0);
-            if (self.ingress)(frame) == PAUSED {
-                packet.progress = IngressProgress {
-                    resume_at: (*frame).resume_at,
-                    found: (*frame).result,
-                    table: (*frame).table,
-                    slot: (*frame).slot,
+        let (error, returned) = match self.start {
+            // SAFETY: as above.
+            Some(start) => unsafe {
+                let returned = start(frame);
+                packet.set_parsed_bytes((*frame).offset);
+                ((*frame).parser_error, returned)
+            },
+            None => {
+                // SAFETY: as above.
+                let error = unsafe { parser(frame) };
+                // SAFETY: the parser has written the word.
+                packet.set_parsed_bytes(unsafe { (*frame).offset });
+                if !cx.ir.verify.is_empty() {
+                    verify_checksums(cx, packet);
+                }
+                let returned = if packet.exit {
+                    DROPPED
+                } else {
+                    // SAFETY: see the module documentation; the pointers are created again from the same references.
+                    unsafe {
+                        (*frame).cx = std::ptr::from_mut(cx).cast();
+                        (*frame).packet = packet;
+                        ((*frame).may_pause, (*frame).resume_at) = (u64::from(may_pause), 0);
+                        (self.ingress)(frame)
+                    }
                 };
-            } else {
-                packet.progress.resume_at = IngressProgress::ENDED;
-                packet.ingress_result = Frame::ingress_result(frame);
+                (error, returned)
             }
-        }
-        Some(error)
+        };
+        packet.progress = match returned {
+            PAUSED => Progress::Paused,
+            DROPPED => {
+                let result = pipeline::ingress(cx, tables, packet);
+                // SAFETY: the frame is that of the packet.
+                unsafe { Frame::set_ingress_result(frame, &result) };
+                Progress::Ended
+            }
+            _ => Progress::Ended,
+        };
+        Some(u32::try_from(error).unwrap_or(u32::MAX))
     }
 
-    /// Runs the rest of a paused ingress, with unchanged tables; None (and nothing done) if the PHV is not that of the
-    /// program.
+    /// Runs the rest of an ingress that [`Self::start`] began, with unchanged tables and arrays. If `between` returns its
+    /// metadata, runs egress too. None (and nothing done) if `start` has not run the packet since the last call.
     #[inline(always)]
-    pub(crate) fn resume_ingress(
+    pub(crate) fn through(
         &self,
         cx: &mut Cx<'_>,
         tables: &mut [TableState],
         packet: &mut Packet,
-    ) -> Option<IngressResult> {
-        if !self.has_phv_of(packet) {
+        between: impl FnOnce(&mut Cx<'_>, &mut Packet, &IngressResult) -> Option<EgressMetadata>,
+    ) -> Option<Through> {
+        let progress = std::mem::take(&mut packet.progress);
+        if progress == Progress::Start {
             return None;
         }
-        let from = packet.progress;
-        let table = usize::try_from(from.table).unwrap_or(usize::MAX);
-        let table = tables.get(table);
-        let slot = u32::try_from(from.slot).ok();
-        let args = table.and_then(|table| table.action_of(slot));
-        let args = args.map(|(_, args)| (args.as_ptr(), args.len()));
-        let mut frame = MaybeUninit::uninit();
-        let frame = Frame::begin(&mut frame, cx, tables, packet);
-        // SAFETY: see the module documentation. The code reads its arguments from the frame again.
+        let frame = packet.phv.frame().cast::<Frame>();
+        // SAFETY: see the module documentation.
         unsafe {
-            if let Some(args) = args {
-                ((*frame).args, (*frame).arg_words) = args;
+            if progress == Progress::Paused {
+                (*frame).args = args_of(tables, (*frame).table, (*frame).slot);
+                (*frame).tables = tables.as_mut_ptr();
+                (*frame).cx = std::ptr::from_mut(cx).cast();
+                (*frame).packet = packet;
+                (*frame).may_pause = 0;
+                (self.ingress)(frame);
             }
-            ((*frame).may_pause, (*frame).resume_at) = (0, from.resume_at);
-            (*frame).result = from.found;
-            (self.ingress)(frame);
-            Some(Frame::ingress_result(frame))
+            let result = Frame::ingress_result(frame);
+            let Some(metadata) = between(cx, packet, &result) else {
+                return Some(Through::Ingress(result));
+            };
+            // The pointers are created again from the same references.
+            (*frame).tables = tables.as_mut_ptr();
+            let result = self.run_egress(frame, (cx, packet), &metadata);
+            Some(Through::Egress(result))
         }
     }
 
@@ -291,8 +332,7 @@ impl Native {
         }
         let bytes = packet.payload();
         let (start, length) = (bytes.as_ptr(), bytes.len());
-        let mut frame = MaybeUninit::uninit();
-        let frame = Frame::begin(&mut frame, cx, &mut [], packet);
+        let frame = Frame::begin(cx, &mut [], packet);
         // SAFETY: see the module documentation. The parser only reads the bytes.
         let (error, parsed_bytes) = unsafe {
             ((*frame).bytes, (*frame).length) = (start.cast_mut(), length);
@@ -312,49 +352,47 @@ impl Native {
         if !self.has_phv_of(packet) {
             return false;
         }
-        let headroom = packet.headroom();
-        let (start, length) = (headroom.as_mut_ptr(), headroom.len());
-        let mut frame = MaybeUninit::<Frame>::uninit();
-        let at = frame.as_mut_ptr();
+        let (start, length) = packet.headroom();
+        let frame = packet.phv.frame().cast::<Frame>();
         // SAFETY: see the module documentation. The deparser reads only these words, calls no helper, and writes the
         // word that is read here unless it stops.
         let left = unsafe {
-            (&raw mut (*at).phv).write(packet.phv.as_mut_ptr());
-            (&raw mut (*at).bytes).write(start);
-            (&raw mut (*at).length).write(length);
-            if code(at) == STOPPED {
+            ((*frame).bytes, (*frame).length) = (start, length);
+            if code(frame) == STOPPED {
                 return false;
             }
-            (&raw const (*at).offset).read()
+            (*frame).offset
         };
         packet.extend_payload(length.saturating_sub(left));
         true
     }
 }
 
+/// The arguments of the action of a table's entry; null without a table.
+#[inline(always)]
+fn args_of(tables: &[TableState], table: u64, slot: u64) -> *const u64 {
+    let table = usize::try_from(table).unwrap_or(usize::MAX);
+    let action = tables
+        .get(table)
+        .and_then(|table| table.action_of(u32::try_from(slot).ok()));
+    action.map_or(ptr::null(), BoundAction::words)
+}
+
 impl Frame {
     /// Writes the words that every function and helper may read; a function's other words are up to its caller.
     #[inline(always)]
-    fn begin(
-        frame: &mut MaybeUninit<Self>,
-        cx: &mut Cx<'_>,
-        tables: &mut [TableState],
-        packet: &mut Packet,
-    ) -> *mut Self {
-        let frame = frame.as_mut_ptr();
+    fn begin(cx: &mut Cx<'_>, tables: &mut [TableState], packet: &mut Packet) -> *mut Self {
+        let frame = packet.phv.frame().cast::<Self>();
         // SAFETY: the words of a frame that exists. None of them is read or dropped by these writes.
         unsafe {
             // So that tests notice when a word is read that nobody has written.
             #[cfg(debug_assertions)]
             frame.write_bytes(crate::packet::phv::POISON, 1);
-            (*frame).phv = packet.phv.as_mut_ptr();
-            (*frame).this = frame;
-            ((*frame).args, (*frame).arg_words) = (ZEROS.as_ptr(), 0);
             (*frame).counters = cx.externs.counters.as_ptr();
             (*frame).meters = cx.externs.meters.as_ptr();
             (*frame).registers = cx.externs.registers.as_ptr();
             (*frame).counted_bytes = u64::from(packet.ingress_length);
-            ((*frame).tables, (*frame).table_count) = (tables.as_mut_ptr(), tables.len());
+            (*frame).tables = tables.as_mut_ptr();
             (*frame).cx = std::ptr::from_mut(cx).cast();
             (*frame).packet = packet;
         }
@@ -362,7 +400,19 @@ impl Frame {
     }
 
     /// # Safety
-    /// Ingress has run on the frame to its end, which writes these words.
+    /// The frame is that of a packet which the caller holds.
+    unsafe fn set_ingress_result(frame: *mut Self, result: &IngressResult) {
+        // SAFETY: as above.
+        unsafe {
+            (*frame).mcast_grp = result.mcast_grp;
+            (*frame).egress_spec = result.egress_spec;
+            (*frame).priority = result.priority;
+            (*frame).instance_type = result.instance_type;
+        }
+    }
+
+    /// # Safety
+    /// Ingress has run on the frame to its end, which writes these words, or `set_ingress_result` has.
     #[inline(always)]
     unsafe fn ingress_result(frame: *const Self) -> IngressResult {
         // SAFETY: as above.

@@ -18,15 +18,6 @@ use cranelift_frontend::FunctionBuilder;
 /// Instructions of a function, before optimization; the largest of weir's own pipeline has a tenth.
 const MOST_INSTRUCTIONS: usize = 30_000;
 
-/// Offsets of two addresses in the frame.
-#[derive(Clone, Copy)]
-pub(super) struct Words {
-    /// First byte of the PHV.
-    pub phv: i32,
-    /// The frame, for helpers: reloading it is cheaper than a value that lives as long as the function.
-    pub this: i32,
-}
-
 /// A function being written.
 pub(super) struct Code<'a, 'f> {
     pub b: FunctionBuilder<'f>,
@@ -34,7 +25,8 @@ pub(super) struct Code<'a, 'f> {
     pub info: &'a ProgramInfo,
     /// The frame that the function was called with.
     pub frame: Value,
-    words: Words,
+    /// Offset of the PHV from there.
+    phv: i32,
     convention: CallConv,
     signatures: Vec<(usize, SigRef)>,
     scratch: Option<(StackSlot, u32)>,
@@ -117,7 +109,7 @@ impl<'a, 'f> Code<'a, 'f> {
     pub(super) fn new(
         mut b: FunctionBuilder<'f>,
         (info, ir): (&'a ProgramInfo, &'a Ir),
-        words: Words,
+        phv: i32,
     ) -> Self {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
@@ -129,18 +121,17 @@ impl<'a, 'f> Code<'a, 'f> {
             ir,
             info,
             frame,
-            words,
+            phv,
             convention,
             signatures: Vec::new(),
             scratch: None,
         }
     }
 
-    /// First byte of the PHV, which stays where it is while the code runs.
-    fn phv(&mut self) -> Value {
-        let flags = memory(AliasRegion::Vmctx).with_readonly().with_can_move();
-        let (frame, at) = (self.frame, self.words.phv);
-        self.b.ins().load(types::I64, flags, frame, at)
+    /// Returns a constant.
+    pub(super) fn return_word(&mut self, value: u64) {
+        let value = self.number(value);
+        self.b.ins().return_(&[value]);
     }
 
     /// Ends the function.
@@ -161,19 +152,20 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.ins().iconst(types::I64, value.cast_signed())
     }
 
-    /// Checks that `bytes` bytes at `offset` are in the PHV; the offset for a load or store.
+    /// Checks that `bytes` bytes at `offset` are in the PHV; the offset from the frame for a load or store.
     fn within(&self, offset: u32, bytes: u32) -> Result<i32, Refused> {
         let end = offset.checked_add(bytes).ok_or(Refused)?;
         if end as usize > self.ir.phv_bytes {
             return Err(Refused);
         }
-        i32::try_from(offset).map_err(|_| Refused)
+        let offset = i32::try_from(offset).map_err(|_| Refused)?;
+        self.phv.checked_add(offset).ok_or(Refused)
     }
 
     /// A big-endian number of 1, 2, 4 or 8 bytes of the PHV, in 64 bits.
     pub(super) fn number_at(&mut self, offset: u32, bytes: u32) -> Result<Value, Refused> {
         let at = self.within(offset, bytes)?;
-        let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
+        let (phv, flags) = (self.frame, memory(AliasRegion::Heap));
         if bytes == 1 {
             return Ok(self.b.ins().uload8(types::I64, flags, phv, at));
         }
@@ -212,7 +204,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// Stores a value of `bytes` bytes without swapping them.
     pub(super) fn store(&mut self, offset: u32, bytes: u32, value: Value) -> Result<(), Refused> {
         let at = self.within(offset, bytes)?;
-        let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
+        let (phv, flags) = (self.frame, memory(AliasRegion::Heap));
         self.b.ins().store(flags, value, phv, at);
         Ok(())
     }
@@ -294,7 +286,7 @@ impl<'a, 'f> Code<'a, 'f> {
             value
         } else {
             let at = self.within(offset + first, size)?;
-            let (phv, flags) = (self.phv(), memory(AliasRegion::Heap));
+            let (phv, flags) = (self.frame, memory(AliasRegion::Heap));
             let old = self.b.ins().load(ty, flags, phv, at);
             let keep = self.b.ins().iconst(ty, keep.cast_signed());
             let old = self.b.ins().band(old, keep);
@@ -353,6 +345,12 @@ impl<'a, 'f> Code<'a, 'f> {
         self.b.ins().load(types::I64, flags, from, at)
     }
 
+    /// A byte behind an address, in 64 bits.
+    pub(super) fn array_byte(&mut self, from: Value, at: i32) -> Value {
+        let flags = memory(AliasRegion::Table);
+        self.b.ins().uload8(types::I64, flags, from, at)
+    }
+
     pub(super) fn set_array_word(&mut self, to: Value, at: i32, value: Value) {
         let flags = memory(AliasRegion::Table);
         self.b.ins().store(flags, value, to, at);
@@ -371,7 +369,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// Copies bytes to the PHV; the caller has checked that they exist.
     pub(super) fn copy_in(&mut self, from: Value, to: u32, bytes: u32) -> Result<(), Refused> {
         let phv_at = self.within(to, bytes)?;
-        let (phv, outside, inside) = (self.phv(), packet_memory(), memory(AliasRegion::Heap));
+        let (phv, outside, inside) = (self.frame, packet_memory(), memory(AliasRegion::Heap));
         for (at, ty) in pieces(bytes) {
             let value = self.b.ins().load(ty, outside, from, at);
             self.b.ins().store(inside, value, phv, phv_at + at);
@@ -382,7 +380,7 @@ impl<'a, 'f> Code<'a, 'f> {
     /// Copies bytes of the PHV to an address; the caller has checked that there is space.
     pub(super) fn copy_out(&mut self, from: u32, bytes: u32, to: Value) -> Result<(), Refused> {
         let phv_at = self.within(from, bytes)?;
-        let (phv, outside, inside) = (self.phv(), packet_memory(), memory(AliasRegion::Heap));
+        let (phv, outside, inside) = (self.frame, packet_memory(), memory(AliasRegion::Heap));
         for (at, ty) in pieces(bytes) {
             let value = self.b.ins().load(ty, inside, phv, phv_at + at);
             self.b.ins().store(outside, value, to, at);
@@ -437,7 +435,7 @@ impl<'a, 'f> Code<'a, 'f> {
             }
         };
         let mut all = Vec::with_capacity(values.len() + 1);
-        all.push(self.frame_word(self.words.this));
+        all.push(self.frame);
         all.extend_from_slice(values);
         let call = self.b.ins().call_indirect(signature, callee, &all);
         self.b.inst_results(call)[0]

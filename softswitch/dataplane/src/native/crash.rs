@@ -167,7 +167,7 @@ fn say(signal: c_int, place: Place<'_>) {
             ", step "
         });
         let mut digits = [0; 20];
-        write(decimal(number, &mut digits));
+        write(decimal(number as usize, &mut digits));
         write(": ");
         write(text);
     }

@@ -3,21 +3,18 @@
 
 use crate::array::Array;
 use crate::control::CounterValue;
-use crate::packet::Packet;
+use crate::packet::{FRAME_BYTES, Packet};
 use crate::state::{MeterArray, RegisterArray};
 use crate::tables::TableState;
 use std::ffi::c_void;
 use std::mem::offset_of;
 
-/// The argument of every function of the machine code; helpers get it from there.
+/// The argument of every function of the machine code; helpers get it from there. It lies in front of the fields of its
+/// packet.
 #[repr(C)]
 pub(super) struct Frame {
-    pub phv: *mut u8,
-    /// Address of this frame.
-    pub this: *mut Self,
-    /// Arguments of the running action.
+    /// The [`BoundAction::words`](crate::tables::BoundAction::words) of the entry that was found last.
     pub args: *const u64,
-    pub arg_words: usize,
     /// A helper's second result, the lookup result that a paused pipeline keeps, or the parser's count of states (0 at
     /// its start).
     pub result: u64,
@@ -34,6 +31,7 @@ pub(super) struct Frame {
     pub length: usize,
     /// Bytes parsed, or bytes of headroom left.
     pub offset: usize,
+    pub parser_error: u64,
     /// The first array of each kind.
     pub counters: *const Array<CounterValue>,
     pub meters: *const MeterArray,
@@ -58,15 +56,24 @@ pub(super) struct Frame {
     pub mcast_grp: u64,
     pub instance_type: u64,
     pub update_checksums: u64,
+    /// The value of `egress_spec` with which egress drops.
+    pub drop_port: u64,
     pub tables: *mut TableState,
-    pub table_count: usize,
     /// A `Cx`.
     pub cx: *mut c_void,
     pub packet: *mut Packet,
 }
 
+const _: () = assert!(size_of::<Frame>() <= FRAME_BYTES && align_of::<Frame>() <= 64);
+
 /// The value that a paused pipeline returns; one that ended returns 0.
 pub(super) const PAUSED: u64 = 1;
+
+/// The value that parser and ingress return together if the parser has dropped the packet; ingress has not run then.
+pub(super) const DROPPED: u64 = 3;
+
+/// The value that the deparser returns when it has written the headers, and egress if the deparser ran right after it.
+pub(super) const DEPARSED: u64 = 2;
 
 /// The value that the deparser returns if the interpreter has to do its work: there is not enough headroom, or a varbit
 /// is not empty.
@@ -78,10 +85,9 @@ pub(super) const STOPPED: u64 = 1;
     reason = "offsets within a frame are small"
 )]
 impl Frame {
-    pub(super) const PHV: i32 = offset_of!(Self, phv) as i32;
-    pub(super) const THIS: i32 = offset_of!(Self, this) as i32;
+    /// Offset of the fields of the packet.
+    pub(super) const PHV: i32 = FRAME_BYTES as i32;
     pub(super) const ARGS: i32 = offset_of!(Self, args) as i32;
-    pub(super) const ARG_WORDS: i32 = offset_of!(Self, arg_words) as i32;
     pub(super) const MAY_PAUSE: i32 = offset_of!(Self, may_pause) as i32;
     pub(super) const RESUME_AT: i32 = offset_of!(Self, resume_at) as i32;
     pub(super) const TABLE: i32 = offset_of!(Self, table) as i32;
@@ -106,16 +112,8 @@ impl Frame {
     pub(super) const MCAST_GRP: i32 = offset_of!(Self, mcast_grp) as i32;
     pub(super) const INSTANCE_TYPE: i32 = offset_of!(Self, instance_type) as i32;
     pub(super) const UPDATE_CHECKSUMS: i32 = offset_of!(Self, update_checksums) as i32;
+    pub(super) const PARSER_ERROR: i32 = offset_of!(Self, parser_error) as i32;
+    pub(super) const DROP_PORT: i32 = offset_of!(Self, drop_port) as i32;
+    pub(super) const PACKET: i32 = offset_of!(Self, packet) as i32;
     pub(super) const RESULT: i32 = offset_of!(Self, result) as i32;
-}
-
-/// Argument words of an action; a program with a larger action is left to the interpreter.
-pub(super) const MOST_ARG_WORDS: usize = 256;
-
-/// The arguments of an entry that lacks some.
-pub(super) static ZEROS: [u64; MOST_ARG_WORDS] = [0; MOST_ARG_WORDS];
-
-/// Address of [`MOST_ARG_WORDS`] zero words.
-pub(super) fn zeros() -> u64 {
-    ZEROS.as_ptr() as u64
 }

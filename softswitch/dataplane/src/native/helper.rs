@@ -62,10 +62,9 @@ unsafe fn parts<'f>(frame: *mut Frame) -> (&'f mut Cx<'f>, &'f mut Packet) {
 ///
 /// # Safety
 /// As for `parts`.
-unsafe fn table_of<'f>(frame: *mut Frame, index: u64) -> Option<&'f mut TableState> {
-    // SAFETY: the caller of the code holds this slice exclusively.
-    let tables = unsafe { std::slice::from_raw_parts_mut((*frame).tables, (*frame).table_count) };
-    tables.get_mut(index_of(index))
+unsafe fn table_of<'f>(frame: *mut Frame, index: u64) -> &'f mut TableState {
+    // SAFETY: the caller of the code holds the tables exclusively, and the code knows how many there are.
+    unsafe { &mut *(*frame).tables.add(index_of(index)) }
 }
 
 /// Writes the lookup's entry and its arguments to the frame; returns the action's number in the table, with `HIT` for a
@@ -83,11 +82,11 @@ pub(super) unsafe fn report(frame: *mut Frame, table: &TableState, found: Option
     // SAFETY: nothing else refers to the frame while a helper runs.
     unsafe {
         (*frame).slot = slot;
-        let Some((local, args)) = action else {
+        let Some(action) = action else {
             return hit | NO_ACTION;
         };
-        ((*frame).args, (*frame).arg_words) = (args.as_ptr(), args.len());
-        hit | u64::from(local)
+        (*frame).args = action.words();
+        hit | u64::from(action.local())
     }
 }
 
@@ -103,9 +102,7 @@ unsafe fn key<'f>(table: &TableState, key: *const u64) -> &'f [u64] {
 unsafe extern "C" fn find_packed(frame: *mut Frame, index: u64, words: *const u64) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
-        let Some(table) = table_of(frame, index) else {
-            return NO_ACTION;
-        };
+        let table = table_of(frame, index);
         let found = table.lookup_packed(key(table, words));
         report(frame, table, found)
     }
@@ -118,9 +115,7 @@ unsafe extern "C" fn find_packed_and_count(
 ) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
-        let Some(table) = table_of(frame, index) else {
-            return NO_ACTION;
-        };
+        let table = table_of(frame, index);
         let found = table.lookup_packed(key(table, words));
         let (cx, packet) = parts(frame);
         if let Some(spec) = cx.ir.tables.get(index_of(index)) {
@@ -134,9 +129,7 @@ unsafe extern "C" fn find_by_fields(frame: *mut Frame, index: u64) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
         let (cx, packet) = parts(frame);
-        let Some(table) = table_of(frame, index) else {
-            return NO_ACTION;
-        };
+        let table = table_of(frame, index);
         let found = pipeline::find(cx, table, packet, index_of(index));
         report(frame, table, found)
     }
@@ -147,23 +140,26 @@ unsafe extern "C" fn apply_table(frame: *mut Frame, index: u64) -> u64 {
     // SAFETY: called by the code with its frame.
     unsafe {
         let (cx, packet) = parts(frame);
-        let Some(table) = table_of(frame, index) else {
-            return NONE;
-        };
+        let table = table_of(frame, index);
         let next = pipeline::apply::<false>(cx, table, packet, index_of(index));
         next.filter(|_| !packet.exit).map_or(NONE, u64::from)
     }
 }
 
-/// Runs one step in the interpreter, with the running action's arguments or none. Returns the value of a condition, and
-/// for every other step whether the packet leaves the pipeline.
-unsafe extern "C" fn run_step(frame: *mut Frame, index: u64, with_args: u64) -> u64 {
+/// Runs one step in the interpreter, with the words of the running action's arguments. Returns the value of a condition,
+/// and for every other step whether the packet leaves the pipeline.
+unsafe extern "C" fn run_step(
+    frame: *mut Frame,
+    index: u64,
+    args: *const u64,
+    arg_words: usize,
+) -> u64 {
     // SAFETY: called by the code with its frame; arguments are those of an entry that was found and still is.
     unsafe {
         let (cx, packet) = parts(frame);
-        let args = match with_args {
+        let args = match arg_words {
             0 => &[][..],
-            _ => std::slice::from_raw_parts((*frame).args, (*frame).arg_words),
+            words => std::slice::from_raw_parts(args, words),
         };
         u64::from(pipeline::run_step(cx, packet, index_of(index), args))
     }

@@ -4,8 +4,10 @@
 
 use super::Refused;
 use super::code::{Code, pieces};
-use super::frame::Frame;
+use super::frame::{DEPARSED, Frame};
 use crate::ir::{Gress, Slot};
+use crate::packet::Packet;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use std::collections::BTreeMap;
 
@@ -75,6 +77,26 @@ impl Code<'_, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// After egress, deparses and returns if nothing else is to be done first; else continues.
+    pub(super) fn deparse_at_once(&mut self) -> Result<(), Refused> {
+        let otherwise = self.b.create_block();
+        let packet = self.frame_constant(Frame::PACKET);
+        let requests = i32::try_from(Packet::HAS_REQUESTS).map_err(|_| Refused)?;
+        let requests = self.array_byte(packet, requests);
+        let update = self.frame_word(Frame::UPDATE_CHECKSUMS);
+        let update = self.b.ins().bor(update, requests);
+        let at_once = self.b.ins().icmp_imm(IntCC::Equal, update, 0);
+        self.continue_if(at_once, otherwise);
+        let to = self.frame_word(Frame::EGRESS_SPEC);
+        let drop = self.frame_word(Frame::DROP_PORT);
+        let passes = self.b.ins().icmp(IntCC::NotEqual, to, drop);
+        self.continue_if(passes, otherwise);
+        self.deparse(otherwise)?;
+        self.return_word(DEPARSED);
+        self.b.switch_to_block(otherwise);
+        Ok(())
     }
 
     /// Whether a checksum may have to be updated.

@@ -28,16 +28,16 @@ pub use choice::{MachineCode, machine_code, set_machine_code};
 pub use crash::report_crashes;
 
 use crate::info::ProgramInfo;
-use crate::ir::{Gress, Ir};
+use crate::ir::Ir;
 use call::Functions;
-use code::{Code, Words};
+use code::Code;
 use cranelift_codegen::ir::{AbiParam, UserFuncName, types};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Linkage, Module};
 use frame::Frame;
-use places::{Marks, Places};
+use places::{Marks, PARSER_AND_INGRESS, Places};
 use std::collections::HashMap;
 
 /// The code generator leaves something to the interpreter.
@@ -61,17 +61,20 @@ impl Native {
         let leaders = steps::leaders(ir);
         let mut pauses = 0;
         let ingress = compiler.function(program, "ingress", |code| {
-            pauses = steps::pipeline(code, &leaders, Gress::Ingress)?;
+            pauses = steps::ingress(code, &leaders)?;
             Ok(())
         });
         let egress = compiler.function(program, "egress", |code| {
             let mut code = code;
             code.write_egress_metadata()?;
-            steps::pipeline(code, &leaders, Gress::Egress)?;
-            Ok(())
+            steps::egress(code, &leaders)
         });
         let (ingress, egress) = (ingress.ok()?, egress.ok()?);
         let parser = compiler.function(program, "parser", parser::parser).ok();
+        let start = parser.and_then(|_| {
+            let write = |code: Code<'_, '_>| parser::start(code, &leaders);
+            compiler.function(program, PARSER_AND_INGRESS, write).ok()
+        });
         let deparser = compiler
             .function(program, "deparser", deparser::deparser)
             .ok();
@@ -80,6 +83,7 @@ impl Native {
             ingress,
             egress,
             parser,
+            start,
             deparser,
             may_pause: pauses > 0 && !ir.parser_is_stateful(),
         };
@@ -145,11 +149,7 @@ impl Compiler {
         let id = declared.map_err(|_| Refused)?;
         self.context.func.name = UserFuncName::user(0, id.as_u32());
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
-        let words = Words {
-            phv: Frame::PHV,
-            this: Frame::THIS,
-        };
-        write(Code::new(builder, program, words))?;
+        write(Code::new(builder, program, Frame::PHV))?;
         let defined = self.module.define_function(id, &mut self.context);
         defined.map_err(|_| Refused)?;
         if let Some(compiled) = self.context.compiled_code() {

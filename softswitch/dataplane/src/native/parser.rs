@@ -3,9 +3,12 @@
 
 use super::Refused;
 use super::code::Code;
-use super::frame::Frame;
+use super::frame::{DROPPED, Frame};
 use super::helper;
+use super::places::STATE;
+use super::steps;
 use crate::ir::{FastState, Ir, MAX_PARSER_STATES, ParseState};
+use crate::packet::Packet;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, SourceLoc, Value, types};
 use cranelift_frontend::{Switch, Variable};
@@ -66,7 +69,46 @@ fn cyclic(ir: &Ir) -> bool {
 
 /// Writes the parser into an empty function. The function returns the error, which `parser_error` gets too, and writes
 /// the parsed bytes to the frame.
-pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
+pub(super) fn parser(code: Code<'_, '_>) -> Result<(), Refused> {
+    let (mut code, error) = parse(code)?;
+    code.b.ins().return_(&[error]);
+    code.finish();
+    Ok(())
+}
+
+/// Writes the parser and the part of ingress before its first stateful steps into an empty function. The function writes
+/// the parser's error and the parsed bytes to the frame. It returns what ingress does, or `DROPPED`. Refuses a program
+/// that verifies checksums in between.
+pub(super) fn start(code: Code<'_, '_>, leaders: &[bool]) -> Result<(), Refused> {
+    let ir = code.ir;
+    if !ir.verify.is_empty() {
+        return Err(Refused);
+    }
+    let (mut code, error) = parse(code)?;
+    code.set_frame_word(Frame::PARSER_ERROR, error);
+    // Only a helper can drop the packet.
+    if ir.states.iter().any(|state| in_line(state).is_none()) {
+        let packet = code.frame_constant(Frame::PACKET);
+        let exit = i32::try_from(Packet::EXIT).map_err(|_| Refused)?;
+        let exit = code.array_byte(packet, exit);
+        let (dropped, parsed) = (code.b.create_block(), code.b.create_block());
+        code.b.ins().brif(exit, dropped, &[], parsed, &[]);
+        code.b.switch_to_block(dropped);
+        code.b.set_cold_block(dropped);
+        code.return_word(DROPPED);
+        code.b.switch_to_block(parsed);
+    }
+    steps::ingress_to_pauses(code, leaders)
+}
+
+/// What a state does, if the code does it without a helper.
+fn in_line(state: &ParseState) -> Option<&FastState> {
+    let fast = state.fast.as_ref();
+    fast.filter(|fast| fast.extracts.iter().all(|e| e.bytes <= MOST_BYTES))
+}
+
+/// Writes the parser. The returned error and the parsed bytes in the frame are for the code that follows.
+fn parse<'a, 'f>(mut code: Code<'a, 'f>) -> Result<(Code<'a, 'f>, Value), Refused> {
     let ir = code.ir;
     if ir.states.len() > MOST_STATES {
         return Err(Refused);
@@ -103,9 +145,7 @@ pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
     if let Some(slot) = ir.intrinsics.parser_error {
         code.put(slot, error)?;
     }
-    code.b.ins().return_(&[error]);
-    writer.code.finish();
-    Ok(())
+    Ok((writer.code, error))
 }
 
 impl Writer<'_, '_> {
@@ -133,15 +173,13 @@ impl Writer<'_, '_> {
         let block = *self.states.get(index).ok_or(Refused)?;
         self.code.b.switch_to_block(block);
         let number = u32::try_from(index).map_err(|_| Refused)?;
-        self.code.b.set_srcloc(SourceLoc::new(number));
+        self.code.b.set_srcloc(SourceLoc::new(STATE | number));
         if self.cyclic {
             self.count_visit();
         }
-        match &state.fast {
-            Some(fast) if fast.extracts.iter().all(|e| e.bytes <= MOST_BYTES) => {
-                self.fast(fast, state.default)
-            }
-            _ => {
+        match in_line(state) {
+            Some(fast) => self.fast(fast, state.default),
+            None => {
                 self.slow(index, state);
                 Ok(())
             }

@@ -6,6 +6,12 @@ use crate::info::ProgramInfo;
 use crate::ir::{Ir, Step};
 use cranelift_codegen::CompiledCode;
 
+/// Bit of a source location: it is a state of the parser, not a step of a pipeline.
+pub(super) const STATE: u32 = 1 << 30;
+
+/// The name of the function that parses a packet and runs the first part of ingress.
+pub(super) const PARSER_AND_INGRESS: &str = "parser and ingress";
+
 /// The places of all functions of a program.
 #[derive(Debug)]
 pub(super) struct Places {
@@ -26,12 +32,12 @@ struct Function {
     marks: Marks,
 }
 
-/// The parts of a function that belong to a step (in the parser: to a state).
+/// The parts of a function that belong to a step or a state.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     bytes: usize,
-    /// Start and end within the function, and the number of the step; ascending.
-    parts: Vec<(usize, usize, usize)>,
+    /// Start and end within the function, and the source location; ascending.
+    parts: Vec<(usize, usize, u32)>,
 }
 
 impl Marks {
@@ -42,13 +48,7 @@ impl Marks {
         Self {
             bytes: compiled.buffer.total_size() as usize,
             parts: parts
-                .map(|part| {
-                    (
-                        part.start as usize,
-                        part.end as usize,
-                        part.loc.bits() as usize,
-                    )
-                })
+                .map(|part| (part.start as usize, part.end as usize, part.loc.bits()))
                 .collect(),
         }
     }
@@ -59,8 +59,8 @@ impl Marks {
 pub(super) struct Place<'a> {
     pub program: &'a str,
     pub function: &'static str,
-    /// Number and description of the step; None between steps.
-    pub step: Option<(usize, &'a str)>,
+    /// Number and description of the step (in the parser: of the state); None between steps.
+    pub step: Option<(u32, &'a str)>,
 }
 
 impl Places {
@@ -89,17 +89,21 @@ impl Places {
         let parts = function.marks.parts.as_slice();
         let after = parts.partition_point(|(start, _, _)| *start <= offset);
         let part = after.checked_sub(1).and_then(|at| parts.get(at));
-        let texts = match function.name {
-            "parser" => &self.states,
-            _ => &self.steps,
-        };
-        let step = part.filter(|(_, end, _)| offset < *end).and_then(|part| {
-            let text = texts.get(part.2)?;
-            Some((part.2, text.as_str()))
+        let part = part.filter(|(_, end, _)| offset < *end);
+        let is_state = part.is_some_and(|(_, _, location)| location & STATE != 0);
+        let texts = if is_state { &self.states } else { &self.steps };
+        let step = part.and_then(|(_, _, location)| {
+            let number = location & !STATE;
+            let text = texts.get(number as usize)?;
+            Some((number, text.as_str()))
         });
         Some(Place {
             program: &self.program,
-            function: function.name,
+            function: match (function.name, part) {
+                (PARSER_AND_INGRESS, Some(_)) if is_state => "parser",
+                (PARSER_AND_INGRESS, Some(_)) => "ingress",
+                (name, _) => name,
+            },
             step,
         })
     }
@@ -108,12 +112,9 @@ impl Places {
     #[cfg(test)]
     pub(super) fn address_of(&self, text: &str) -> Option<usize> {
         self.functions.iter().find_map(|function| {
-            let begins = |(_, _, step): &&(usize, usize, usize)| {
-                function.name != "parser"
-                    && self
-                        .steps
-                        .get(*step)
-                        .is_some_and(|step| step.starts_with(text))
+            let begins = |(_, _, location): &&(usize, usize, u32)| {
+                let step = self.steps.get(*location as usize);
+                step.is_some_and(|step| step.starts_with(text))
             };
             let part = function.marks.parts.iter().find(begins)?;
             Some(function.start + part.0)

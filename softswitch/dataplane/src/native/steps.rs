@@ -42,8 +42,7 @@ pub(super) struct Writer<'a, 'f> {
     leaders: &'a [bool],
     /// The block that ends the pipeline.
     pub done: Block,
-    /// The blocks at which a paused packet resumes; None in a pipeline without pauses.
-    pub(super) resume_points: Option<Vec<Block>>,
+    pub(super) pauses: Pauses,
 }
 
 /// Which steps begin a block.
@@ -64,45 +63,83 @@ pub(super) fn leaders(ir: &Ir) -> Vec<bool> {
     leaders
 }
 
-/// Writes a pipeline into an empty function. Packets may pause in ingress; returns the number of pauses.
-pub(super) fn pipeline(
-    mut code: Code<'_, '_>,
-    leaders: &[bool],
-    gress: Gress,
-) -> Result<usize, Refused> {
-    let may_pause = gress == Gress::Ingress;
-    let start = code.ir.flat.start(gress);
-    let done = code.b.create_block();
+/// Where packets pause in a pipeline.
+pub(super) enum Pauses {
+    /// Nowhere.
+    Never,
+    /// Where they resume, with the numbers of these pauses. They pause there if the frame says so.
+    Resuming(Vec<(u64, Block)>),
+    /// Before each stateful step, which is not written.
+    Always,
+}
+
+/// Writes egress into a function that has written its metadata.
+pub(super) fn egress(code: Code<'_, '_>, leaders: &[bool]) -> Result<(), Refused> {
+    let mut writer = Writer::new(code, leaders, Pauses::Never);
+    writer.pipeline(Gress::Egress)?;
+    writer.end(Gress::Egress)
+}
+
+/// Writes ingress up to its pauses, after the parser.
+pub(super) fn ingress_to_pauses(code: Code<'_, '_>, leaders: &[bool]) -> Result<(), Refused> {
+    let mut writer = Writer::new(code, leaders, Pauses::Always);
+    writer.pipeline(Gress::Ingress)?;
+    writer.end(Gress::Ingress)
+}
+
+/// Writes ingress into an empty function; returns the number of pauses.
+pub(super) fn ingress(mut code: Code<'_, '_>, leaders: &[bool]) -> Result<usize, Refused> {
     let (first, resume) = (code.b.create_block(), code.b.create_block());
-    if may_pause {
-        let resume_at = code.frame_word(Frame::RESUME_AT);
-        code.b.ins().brif(resume_at, resume, &[], first, &[]);
-    } else {
-        code.b.ins().jump(first, &[]);
-    }
+    let resume_at = code.frame_word(Frame::RESUME_AT);
+    code.b.ins().brif(resume_at, resume, &[], first, &[]);
     code.b.switch_to_block(first);
-    let mut writer = Writer {
-        code,
-        leaders,
-        done,
-        resume_points: may_pause.then(Vec::new),
-    };
-    writer.region(Region::new(done, None, None), start)?;
-    let resume_points = writer.resume_points.take().unwrap_or_default();
+    let mut writer = Writer::new(code, leaders, Pauses::Resuming(Vec::new()));
+    writer.pipeline(Gress::Ingress)?;
+    let mut switch = Switch::new();
+    let mut pauses = 0;
+    if let Pauses::Resuming(points) = &writer.pauses {
+        pauses = points.len();
+        for (number, block) in points {
+            switch.set_entry(u128::from(*number), *block);
+        }
+    }
     let code = &mut writer.code;
     code.b.switch_to_block(resume);
-    let mut switch = Switch::new();
-    for (number, block) in (1..).zip(&resume_points) {
-        switch.set_entry(number, *block);
-    }
     let resume_at = code.frame_word(Frame::RESUME_AT);
-    switch.emit(&mut code.b, resume_at, done);
-    code.b.switch_to_block(done);
-    code.write_result(gress)?;
-    let zero = code.number(0);
-    code.b.ins().return_(&[zero]);
-    writer.code.finish();
-    Ok(resume_points.len())
+    switch.emit(&mut code.b, resume_at, writer.done);
+    writer.end(Gress::Ingress)?;
+    Ok(pauses)
+}
+
+impl<'a, 'f> Writer<'a, 'f> {
+    fn new(mut code: Code<'a, 'f>, leaders: &'a [bool], pauses: Pauses) -> Self {
+        let done = code.b.create_block();
+        Self {
+            code,
+            leaders,
+            done,
+            pauses,
+        }
+    }
+
+    /// Writes the steps of a pipeline.
+    fn pipeline(&mut self, gress: Gress) -> Result<(), Refused> {
+        let start = self.code.ir.flat.start(gress);
+        self.region(Region::new(self.done, None, None), start)
+    }
+
+    /// Writes what follows the steps, and ends the function.
+    fn end(mut self, gress: Gress) -> Result<(), Refused> {
+        let code = &mut self.code;
+        code.b.switch_to_block(self.done);
+        code.write_result(gress)?;
+        if gress == Gress::Egress && code.only_emits() {
+            code.deparse_at_once()?;
+        }
+        code.return_word(0);
+        self.code.finish();
+        Ok(())
+    }
 }
 
 impl Writer<'_, '_> {
@@ -151,7 +188,10 @@ impl Writer<'_, '_> {
             // One pause before the first stateful step is enough for the rest of the block.
             if !stateful && step.is_stateful(self.code.ir) {
                 stateful = true;
-                self.pause(region);
+                self.pause(region, at);
+                if matches!(self.pauses, Pauses::Always) {
+                    return Ok(());
+                }
             }
             match step {
                 Step::Jump(to) => {
@@ -219,8 +259,12 @@ impl Writer<'_, '_> {
     /// Leaves a step to the interpreter; the result of `helper::step`.
     fn interpret(&mut self, region: &Region, at: u32) -> Value {
         let at = self.code.number(u64::from(at));
-        let with_args = self.code.number(u64::from(region.args.is_some()));
-        self.code.call(helper::step(), &[at, with_args])
+        let (args, words) = match region.args {
+            Some(args) => (self.code.b.use_var(args.at), args.words),
+            None => (self.code.number(0), 0),
+        };
+        let words = self.code.number(u64::from(words));
+        self.code.call(helper::step(), &[at, args, words])
     }
 
     /// Writes a step that the next step of the list always follows.

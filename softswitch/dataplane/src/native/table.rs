@@ -4,11 +4,11 @@
 use super::Refused;
 use super::code::Code;
 use super::expr::Args;
-use super::frame::{Frame, MOST_ARG_WORDS, zeros};
+use super::frame::Frame;
 use super::steps::{Region, Writer};
 use super::{finders, helper};
 use crate::ir::{Action, AnyField, Table, TableNext};
-use crate::tables::TableState;
+use crate::tables::{INLINE, TableState};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::Switch;
@@ -195,9 +195,6 @@ impl Writer<'_, '_> {
     fn args(&mut self, action: u16) -> Result<Args, Refused> {
         let action = self.code.ir.actions.get(usize::from(action));
         let words = action.ok_or(Refused)?.arg_words;
-        if usize::from(words) > MOST_ARG_WORDS {
-            return Err(Refused);
-        }
         let args = self.code.entry_args(words);
         let at = self.code.b.declare_var(types::I64);
         self.code.b.def_var(at, args);
@@ -226,19 +223,12 @@ impl Writer<'_, '_> {
 }
 
 impl Code<'_, '_> {
-    /// Address of as many argument words as an action takes.
+    /// Address of the argument words of an action that takes as many.
     pub(super) fn entry_args(&mut self, words: u16) -> Value {
         let args = self.frame_word(Frame::ARGS);
-        if words == 0 {
+        if usize::from(words) <= INLINE {
             return args;
         }
-        // Every entry has as many; the code does not rely on it.
-        let count = self.frame_word(Frame::ARG_WORDS);
-        let enough =
-            self.b
-                .ins()
-                .icmp_imm(IntCC::UnsignedGreaterThanOrEqual, count, i64::from(words));
-        let zeros = self.number(zeros());
-        self.b.ins().select(enough, args, zeros)
+        self.array_word(args, 0)
     }
 }

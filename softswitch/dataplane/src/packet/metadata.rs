@@ -40,22 +40,27 @@ pub(crate) struct EgressResult {
     pub egress_spec: u64,
     /// A checksum may have to be updated.
     pub update_checksums: bool,
+    /// The headers have been written before the payload already.
+    pub deparsed: bool,
 }
 
-/// How far a packet of a burst came in ingress. Machine code writes and reads each field as one word: reading two words
-/// at once right after they were written would stall the processor's store forwarding.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct IngressProgress {
-    /// The point where ingress resumes: `START`, `ENDED`, or a number that the machine code gave to a pause.
-    pub resume_at: u64,
-    /// The result of the table lookup whose action was paused, as the machine code packs it.
-    pub found: u64,
-    /// The table whose action was paused, and the slot of the entry that it found.
-    pub slot: u64,
-    pub table: u64,
+/// How far machine code ran a packet without a stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Through {
+    /// To the end of ingress.
+    Ingress(IngressResult),
+    /// Through ingress and egress.
+    Egress(EgressResult),
 }
 
-impl IngressProgress {
-    pub(crate) const START: u64 = 0;
-    pub(crate) const ENDED: u64 = u64::MAX;
+/// How far machine code ran a received packet in ingress.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Ingress has not begun.
+    #[default]
+    Start,
+    /// To a stateful step; the frame before the packet's fields says which.
+    Paused,
+    /// To its end; the frame has the result.
+    Ended,
 }

@@ -5,16 +5,25 @@
 mod metadata;
 pub(crate) mod phv;
 mod pool;
+mod vector;
 
 pub(crate) use metadata::{
-    EgressMetadata, EgressResult, IngressMetadata, IngressProgress, IngressResult,
+    EgressMetadata, EgressResult, IngressMetadata, IngressResult, Progress, Through,
 };
 pub(crate) use pool::Pool;
+pub(crate) use vector::{FRAME_BYTES, Phv};
 
 use crate::ports::Port;
 
 /// Free bytes before a frame, for headers that the program adds.
 const HEADROOM: usize = 256;
+
+/// A call, so that the compiler branches and does not choose between two results.
+#[cold]
+#[inline(never)]
+fn no_bytes() -> &'static [u8] {
+    &[]
+}
 
 /// Buffer, parsed fields and pending requests of one packet.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +34,7 @@ pub(crate) struct Packet {
     /// First byte after the parsed headers: the payload.
     pub cursor: usize,
     end: usize,
-    pub phv: Box<[u8]>,
+    pub phv: Phv,
     pub ingress_port: Port,
     pub egress_port: Port,
     /// Its queue at the egress port: `standard_metadata.priority`.
@@ -45,9 +54,7 @@ pub(crate) struct Packet {
     pub received_ns: u64,
     /// The parser found no error.
     pub parsed: bool,
-    pub progress: IngressProgress,
-    /// Set if ingress ended without a pause.
-    pub ingress_result: IngressResult,
+    pub progress: Progress,
     /// Numbers of the packet and of its copy in the log of paths; unused without a log.
     pub log_number: (u64, u32),
     /// Few packets have requests; this flag spares the others a look at each.
@@ -66,6 +73,11 @@ pub(crate) struct Requests {
 }
 
 impl Packet {
+    /// Offset of the byte that tells whether it leaves the pipeline.
+    pub(crate) const EXIT: usize = std::mem::offset_of!(Self, exit);
+    /// Offset of the byte that tells whether it has requests.
+    pub(crate) const HAS_REQUESTS: usize = std::mem::offset_of!(Self, has_requests);
+
     /// Index of its queue.
     pub(crate) fn queue(&self) -> usize {
         usize::from(self.priority)
@@ -139,8 +151,12 @@ impl Packet {
     }
 
     /// The bytes after the parsed headers (or, during parsing, after the cursor).
+    #[inline(always)]
     pub(crate) fn payload(&self) -> &[u8] {
-        self.buf.get(self.cursor..self.end).unwrap_or_default()
+        match self.buf.get(self.cursor..self.end) {
+            Some(bytes) => bytes,
+            None => no_bytes(),
+        }
     }
 
     /// Moves the parser's cursor to `bytes` bytes after the start of the frame, or to its end.
@@ -168,9 +184,10 @@ impl Packet {
         self.cursor - self.start
     }
 
-    /// The space before the payload.
-    pub(crate) fn headroom(&mut self) -> &mut [u8] {
-        self.buf.get_mut(..self.cursor).unwrap_or_default()
+    /// First byte and length of the space before the payload.
+    #[inline(always)]
+    pub(crate) fn headroom(&mut self) -> (*mut u8, usize) {
+        (self.buf.as_mut_ptr(), self.cursor.min(self.buf.len()))
     }
 
     /// The last `bytes` bytes of the headroom become payload.

@@ -3,6 +3,7 @@
 //!
 //! Offsets come from the loader, which sized the region. A wrong one reads zero and writes nothing instead of a panic.
 
+use super::Phv;
 use crate::ir::{AnyField, Field, Ir, Slot, WideField};
 use crate::wide::Wide;
 pub(crate) use weir_program::phv::{low_mask, put};
@@ -25,9 +26,9 @@ fn window(phv: &[u8], offset: u32) -> u64 {
 pub(crate) const POISON: u8 = 0xa5;
 
 /// Resets the fields for the parser.
-pub(crate) fn reset(ir: &Ir, phv: &mut Box<[u8]>) {
+pub(crate) fn reset(ir: &Ir, phv: &mut Phv) {
     if phv.len() != ir.phv_bytes {
-        *phv = vec![0; ir.phv_bytes].into();
+        *phv = Phv::new(ir.phv_bytes);
     }
     #[cfg(debug_assertions)]
     phv.fill(POISON);

@@ -16,7 +16,7 @@ use crate::error::ControlError;
 use crate::info::ProgramInfo;
 use crate::log::LogEvent;
 use crate::native::Native;
-use crate::packet::Pool;
+use crate::packet::{Phv, Pool};
 use crate::path_log::{LogLevel, PathLog, PathLogConfig};
 use crate::ports::{Port, PortConfig, QUEUES};
 use crate::pre::Replication;
@@ -98,7 +98,7 @@ pub struct Switch {
     tm: TrafficManager,
     pool: Pool,
     pending: VecDeque<Pending>,
-    spare_phv: Box<[u8]>,
+    spare_phv: Phv,
     now_ns: u64,
 }
 
@@ -149,7 +149,7 @@ impl Switch {
             tm: TrafficManager::new(config.seed),
             pool: Pool::default(),
             pending: VecDeque::new(),
-            spare_phv: Box::default(),
+            spare_phv: Phv::default(),
             now_ns: config.start_ns,
         }
     }

@@ -9,10 +9,10 @@ mod ingress;
 mod log;
 mod traffic_manager;
 
-use super::Switch;
+use super::{Switch, SwitchConfig};
 use crate::context::Cx;
 use crate::packet::phv;
-use crate::packet::{IngressMetadata, Packet};
+use crate::packet::{IngressMetadata, IngressResult, Packet, Through};
 use crate::ports::Port;
 use crate::stages::{self, Code};
 use crate::tables::TableState;
@@ -29,6 +29,18 @@ mod instance_type {
     pub(super) const RESUBMITTED: u64 = 6;
     /// weir's own: v1model and bmv2 know no deflection, and bmv2's values end at 6.
     pub(super) const DEFLECTED: u64 = 7;
+}
+
+impl SwitchConfig {
+    /// Microseconds of the program's clock at a time of the switch.
+    fn timestamp_us(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.start_ns) / 1_000
+    }
+
+    /// `egress_spec` at the start of egress: any value but the drop port, so that only egress decides.
+    fn no_drop(&self) -> u64 {
+        u64::from(self.drop_port) + 1
+    }
 }
 
 /// A packet that waits for a pipeline.
@@ -60,11 +72,7 @@ impl Switch {
 
     /// Microseconds of the program's clock.
     fn timestamp_us(&self) -> u64 {
-        self.timestamp_us_at(self.now_ns)
-    }
-
-    fn timestamp_us_at(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.config.start_ns) / 1_000
+        self.config.timestamp_us(self.now_ns)
     }
 
     /// Receives a frame at `now_ns`, which may be later than the switch's time, and runs it as far as [`stages::start`]
@@ -79,7 +87,11 @@ impl Switch {
         packet.clear_requests();
         let metadata = IngressMetadata {
             port: u64::from(port),
-            time_us: self.timestamp_us_at(now_ns),
+            // Not computed if the program never reads it.
+            time_us: match self.program.ir.intrinsics.ingress_timestamp {
+                Some(_) => self.config.timestamp_us(now_ns),
+                None => 0,
+            },
         };
         let (code, mut cx, tables) = self.parts_at(now_ns);
         packet.parsed = stages::start(code, &mut cx, tables, &mut packet, (metadata, may_pause));
@@ -113,8 +125,36 @@ impl Switch {
     /// Runs the rest of a packet (with a line of the log for each step if `LOG`): ingress as far as it is left, then all later stages.
     #[inline(always)]
     fn finish<const LOG: bool>(&mut self, mut packet: Box<Packet>) {
-        let (code, mut cx, tables) = self.parts();
-        let result = stages::resume_ingress(code, &mut cx, tables, &mut packet);
+        let Self {
+            program,
+            native,
+            config,
+            tables,
+            profiles,
+            externs,
+            tm,
+            now_ns,
+            ..
+        } = self;
+        let mut cx = Cx {
+            ir: &program.ir,
+            externs,
+            profiles,
+            now_ns: *now_ns,
+            drop_port: config.drop_port,
+        };
+        let between = |cx: &mut Cx<'_>, packet: &mut Packet, result: &IngressResult| {
+            ingress::bypass(cx, (tm, config), packet, result)
+        };
+        let code = native.as_deref();
+        let result = match stages::through(code, &mut cx, tables, &mut packet, between) {
+            Through::Egress(result) => {
+                self.end_egress::<LOG>(packet, result);
+                self.run_pending::<LOG>();
+                return;
+            }
+            Through::Ingress(result) => result,
+        };
         let (length, parsed) = (packet.ingress_length, packet.parsed);
         let packet = self.end_ingress::<LOG>(packet, length, (parsed, result));
         if let Some(packet) = packet {
@@ -125,14 +165,19 @@ impl Switch {
                 self.pending.push_back(Pending::Egress(packet));
             }
         }
-        if !self.pending.is_empty() {
-            self.run_pending::<LOG>();
-        }
+        self.run_pending::<LOG>();
     }
 
     /// Runs the packets that wait for a pipeline, first in, first out.
-    #[inline(never)]
+    #[inline(always)]
     fn run_pending<const LOG: bool>(&mut self) {
+        if !self.pending.is_empty() {
+            self.run_some_pending::<LOG>();
+        }
+    }
+
+    #[inline(never)]
+    fn run_some_pending<const LOG: bool>(&mut self) {
         let mut runs = 0;
         while let Some(pending) = self.pending.pop_front() {
             runs += 1;

@@ -9,7 +9,7 @@ use crate::info::{TableId, TableInfo};
 use crate::ir::Table;
 use crate::program::Program;
 use crate::tables::profile::Pointer;
-use crate::tables::{Entry, TableState, key};
+use crate::tables::{BoundAction, Entry, TableState, key};
 
 /// A table's declaration, its compiled form and its state.
 pub(super) struct View<'a> {
@@ -93,7 +93,7 @@ impl Switch {
         handle: EntryHandle,
     ) -> Result<Option<Pointer>, ControlError> {
         let (view, entry) = self.table_entry(table, handle)?;
-        let word = view.spec.profile.and(entry.args.first());
+        let word = view.spec.profile.and(entry.action.args().first());
         Ok(word.map(|word| Pointer::from_word(*word)))
     }
 
@@ -122,7 +122,7 @@ impl Switch {
         let view = self.table_view(table)?;
         Self::refuse_const(view.info)?;
         let (key, rank) = key::encode(view.info, view.spec, key, priority)?;
-        let (action, args) = encode(&self.program, view.info, view.spec)?;
+        let action = encode(&self.program, view.info, view.spec)?;
         if view.state.find(&key, rank).is_some() {
             return Err(ControlError::Duplicate {
                 table: view.info.name.clone(),
@@ -136,7 +136,7 @@ impl Switch {
         }
         let now_ns = self.now_ns;
         let state = self.state_mut(table)?;
-        let slot = state.insert(key, rank, priority, action, args);
+        let slot = state.insert(key, rank, priority, action);
         if let Some(idle) = state.idle_mut() {
             idle.start(slot, 0, now_ns);
         }
@@ -185,11 +185,8 @@ impl Switch {
     ) -> Result<(), ControlError> {
         let (view, _) = self.table_entry(table, handle)?;
         Self::refuse_const(view.info)?;
-        let (action, args) = encode(&self.program, view.info, view.spec)?;
-        if let Some(entry) = self.state_mut(table)?.entry_mut(handle.0) {
-            entry.action = action;
-            entry.args = args.into();
-        }
+        let action = encode(&self.program, view.info, view.spec)?;
+        self.state_mut(table)?.replace(handle.0, action);
         Ok(())
     }
 
@@ -237,9 +234,11 @@ impl Switch {
         Ok(TableEntry {
             key,
             priority: entry.priority,
-            action: self
-                .program
-                .decode_action(view.spec, entry.action, &entry.args),
+            action: self.program.decode_action(
+                view.spec,
+                entry.action.local(),
+                entry.action.args(),
+            ),
         })
     }
 
@@ -271,9 +270,11 @@ impl Switch {
     /// `UnknownId`.
     pub fn default_entry(&self, table: TableId) -> Result<Option<ActionCall>, ControlError> {
         let view = self.table_view(table)?;
-        let call =
-            |(local, args): &(u16, Box<[u64]>)| self.program.decode_action(view.spec, *local, args);
-        Ok(view.state.default.as_ref().map(call))
+        let call = |action: &BoundAction| {
+            self.program
+                .decode_action(view.spec, action.local(), action.args())
+        };
+        Ok(view.state.default_action().map(call))
     }
 
     /// Sets the default entry, or with None restores the program's own.
@@ -299,7 +300,7 @@ impl Switch {
                 .as_ref()
                 .map(|(local, args)| (*local, args.clone().into())),
         };
-        self.state_mut(table)?.default = default;
+        self.state_mut(table)?.set_default(default);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! `key` turns match fields into packed words and back; `tuple` finds the slot of a packed key, with the help of `few`
 //! or `cache`; this module has the entries by slot.
 
-mod args;
+mod bound;
 mod buckets;
 mod cache;
 mod few;
@@ -14,11 +14,11 @@ pub(crate) mod profile;
 mod tuple;
 
 use crate::control::CounterValue;
-use crate::ir::{AnyField, KeyPart, Slot, Table};
+use crate::ir::{Action, AnyField, KeyPart, Slot, Table};
 use crate::memory;
 use crate::meter::CountedMeter;
 use crate::packet::phv::{get, load_bits, load_wide_at, low_mask};
-use args::Args;
+pub(crate) use bound::{BoundAction, INLINE};
 use idle::IdleTimers;
 use key::PackedKey;
 use tuple::TupleSpace;
@@ -28,9 +28,7 @@ pub(crate) use tuple::Way;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Entry {
-    /// Index in the table's action list.
-    pub action: u16,
-    pub args: Args,
+    pub action: BoundAction,
     pub priority: i32,
     pub direct: Direct,
 }
@@ -55,13 +53,15 @@ pub(crate) struct TableState {
     live: usize,
     sequence: u64,
     index: TupleSpace,
-    pub default: Option<(u16, Box<[u64]>)>,
+    default: Option<BoundAction>,
     /// The default entry's.
     pub default_direct: Direct,
     /// Only for a table with idle timeouts.
     idle: Option<Box<IdleTimers>>,
     with_meter: bool,
     scratch: Vec<u64>,
+    /// The words of each action's arguments; none for a table with an action profile.
+    arg_words: Box<[u16]>,
     /// The key's parts, if each is narrow and unmasked.
     parts: Box<[PackStep]>,
 }
@@ -150,23 +150,56 @@ impl TableState {
     pub(crate) const WAY: usize =
         std::mem::offset_of!(Self, index) + std::mem::offset_of!(TupleSpace, way);
 
-    pub(crate) fn new(spec: &Table, seed: u64) -> Self {
-        Self {
+    pub(crate) fn new(spec: &Table, actions: &[Action], seed: u64) -> Self {
+        let words = |action: &u16| actions.get(usize::from(*action)).map_or(0, |a| a.arg_words);
+        let mut state = Self {
             entries: Vec::new(),
             ages: Vec::new(),
             free: Vec::new(),
             live: 0,
             sequence: 0,
             index: TupleSpace::new(usize::from(spec.key_words), seed),
-            default: spec
-                .default
-                .as_ref()
-                .map(|(action, args)| (*action, args.clone().into_boxed_slice())),
+            default: None,
             default_direct: Direct::new(spec.direct_meter.is_some()),
             idle: spec.support_timeout.then(Box::default),
             with_meter: spec.direct_meter.is_some(),
             scratch: vec![0; usize::from(spec.key_words)],
+            arg_words: match spec.profile {
+                None => spec.actions.iter().map(words).collect(),
+                Some(_) => Box::default(),
+            },
             parts: pack_steps(spec).unwrap_or_default(),
+        };
+        let default = spec.default.as_ref();
+        state.set_default(default.map(|(action, args)| (*action, args.clone().into())));
+        state
+    }
+
+    /// The action, with exactly the words of its arguments: the machine code relies on that.
+    fn bind(&self, (local, args): (u16, Box<[u64]>)) -> BoundAction {
+        let Some(words) = self.arg_words.get(usize::from(local)) else {
+            return BoundAction::new(local, args);
+        };
+        let mut args = args.into_vec();
+        args.resize(usize::from(*words), 0);
+        BoundAction::new(local, args.into())
+    }
+
+    /// Replaces the default action.
+    pub(crate) fn set_default(&mut self, action: Option<(u16, Box<[u64]>)>) {
+        self.default = action.map(|action| self.bind(action));
+    }
+
+    /// The default action.
+    pub(crate) fn default_action(&self) -> Option<&BoundAction> {
+        self.default.as_ref()
+    }
+
+    /// Replaces the action of an entry.
+    pub(crate) fn replace(&mut self, slot: u32, action: (u16, Box<[u64]>)) {
+        let action = self.bind(action);
+        if let Some(entry) = self.entry_mut(slot) {
+            entry.action = action;
         }
     }
 
@@ -246,15 +279,12 @@ impl TableState {
         self.scratch.len()
     }
 
-    /// Action and arguments of an entry, or of the default.
-    #[inline]
-    pub(crate) fn action_of(&self, slot: Option<u32>) -> Option<(u16, &[u64])> {
+    /// The action of an entry, or the default.
+    #[inline(always)]
+    pub(crate) fn action_of(&self, slot: Option<u32>) -> Option<&BoundAction> {
         match slot {
-            Some(slot) => self.entry(slot).map(|e| (e.action, &*e.args)),
-            None => self
-                .default
-                .as_ref()
-                .map(|(action, args)| (*action, &**args)),
+            Some(slot) => self.entry(slot).map(|entry| &entry.action),
+            None => self.default.as_ref(),
         }
     }
 
@@ -304,13 +334,11 @@ impl TableState {
         key: PackedKey,
         rank: i32,
         priority: i32,
-        action: u16,
-        args: Box<[u64]>,
+        action: (u16, Box<[u64]>),
     ) -> u32 {
         self.sequence += 1;
         let entry = Entry {
-            action,
-            args: args.into(),
+            action: self.bind(action),
             priority,
             direct: Direct::new(self.with_meter),
         };

@@ -145,13 +145,13 @@ proptest! {
         probes in prop::collection::vec((small(), small(), small()), 1..60),
     ) {
         let (info, spec) = table([MatchKind::Ternary, MatchKind::Range, MatchKind::Lpm]);
-        let mut state = TableState::new(&spec, 7);
+        let mut state = TableState::new(&spec, &[], 7);
         let mut kept = Vec::new();
         for (key, priority) in entries {
             let (packed, rank) = encode(&info, &spec, &key, priority).expect("a valid key");
             prop_assert_eq!(rank, priority);
             if state.find(&packed, rank).is_none() {
-                let slot = state.insert(packed, rank, priority, 0, Box::default());
+                let slot = state.insert(packed, rank, priority, (0, Box::default()));
                 kept.push((slot, key, priority));
             }
         }
@@ -182,7 +182,7 @@ proptest! {
         ),
     ) {
         let (info, spec) = table([MatchKind::Ternary, MatchKind::Range, MatchKind::Lpm]);
-        let mut state = TableState::new(&spec, 7);
+        let mut state = TableState::new(&spec, &[], 7);
         let mut kept: Vec<(u32, Vec<KeyMatch>, i32)> = Vec::new();
         for ((key, priority), index, write) in steps {
             match write {
@@ -197,7 +197,7 @@ proptest! {
                 _ => {
                     let (packed, rank) = encode(&info, &spec, &key, priority).expect("a valid key");
                     if state.find(&packed, rank).is_none() {
-                        let slot = state.insert(packed, rank, priority, 0, Box::default());
+                        let slot = state.insert(packed, rank, priority, (0, Box::default()));
                         kept.push((slot, key, priority));
                     }
                 }
@@ -227,7 +227,7 @@ proptest! {
 #[test]
 fn exact_table_finds_wide_keys() {
     let (info, spec) = table([MatchKind::Exact; 3]);
-    let mut state = TableState::new(&spec, 7);
+    let mut state = TableState::new(&spec, &[], 7);
     for i in 0_u16..1_000 {
         let key = vec![
             KeyMatch::Exact(vec![9]),
@@ -236,12 +236,15 @@ fn exact_table_finds_wide_keys() {
         ];
         let (key, rank) = encode(&info, &spec, &key, 0).expect("a valid key");
         assert!(state.find(&key, rank).is_none());
-        let slot = state.insert(key.clone(), rank, 0, i, Box::default());
+        let slot = state.insert(key.clone(), rank, 0, (i, Box::default()));
         assert_eq!(state.find(&key, rank), Some(slot));
     }
     for i in 0_u16..1_000 {
         let slot = state.lookup(&spec, &phv(9, i, u128::from(i) << 100));
-        assert_eq!(slot.and_then(|s| state.entry(s)).map(|e| e.action), Some(i));
+        assert_eq!(
+            slot.and_then(|s| state.entry(s)).map(|e| e.action.local()),
+            Some(i)
+        );
         assert!(
             state
                 .lookup(&spec, &phv(9, i, (u128::from(i) << 100) + 1))

@@ -5,7 +5,7 @@ use super::Switch;
 use super::instance_type::RECIRCULATED;
 use crate::ir::Slot;
 use crate::packet::phv::store_opt;
-use crate::packet::{EgressMetadata, Packet};
+use crate::packet::{EgressMetadata, EgressResult, Packet};
 use crate::stages;
 
 impl Switch {
@@ -21,7 +21,22 @@ impl Switch {
         let metadata = self.egress_metadata(&packet);
         let (code, mut cx, tables) = self.parts();
         let result = stages::egress(code, &mut cx, tables, &mut packet, metadata);
+        self.end_egress::<LOG>(packet, result);
+    }
+
+    /// Does what the program requested in egress, runs the deparser and transmits the packet.
+    #[inline(always)]
+    pub(super) fn end_egress<const LOG: bool>(
+        &mut self,
+        mut packet: Box<Packet>,
+        result: EgressResult,
+    ) {
         packet.exit = false;
+        if result.deparsed {
+            packet.seal();
+            self.transmit::<LOG>(packet);
+            return;
+        }
         if let Some(requests) = packet.requests() {
             let (clone, digest) = (requests.clone.take(), requests.digest.take());
             if let Some((session, list)) = clone {
@@ -55,6 +70,11 @@ impl Switch {
             self.recirculate(packet, list);
             return;
         }
+        self.transmit::<LOG>(packet);
+    }
+
+    #[inline(always)]
+    fn transmit<const LOG: bool>(&mut self, mut packet: Box<Packet>) {
         if LOG {
             self.log_transmitted(&packet);
         }
@@ -81,16 +101,15 @@ impl Switch {
             priority: u64::from(packet.priority),
             deflected: packet.deflected,
             queued_us: if_read(intrinsics.deq_timedelta, &|| {
-                let enqueued_us = self.timestamp_us_at(packet.enqueued_ns);
+                let enqueued_us = self.config.timestamp_us(packet.enqueued_ns);
                 self.timestamp_us().saturating_sub(enqueued_us)
             }),
             deq_qdepth: if_read(intrinsics.deq_qdepth, &|| {
                 self.tm.depth(packet.egress_port) as u64
             }),
-            // Any value but the drop port, so that only egress decides.
-            egress_spec: u64::from(self.config.drop_port) + 1,
+            egress_spec: self.config.no_drop(),
             enqueued_us: if_read(intrinsics.enq_timestamp, &|| {
-                self.timestamp_us_at(packet.enqueued_ns)
+                self.config.timestamp_us(packet.enqueued_ns)
             }),
             enq_qdepth: packet.enq_qdepth,
         }

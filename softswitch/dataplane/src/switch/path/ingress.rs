@@ -1,13 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ingress of a further pass, and the end of ingress: clone, digest, resubmit, multicast, drop, unicast.
 
-use super::Switch;
 use super::instance_type::{REPLICATED, RESUBMITTED};
+use super::{Switch, SwitchConfig};
+use crate::context::Cx;
 use crate::exec::action;
 use crate::packet::phv::store_opt;
-use crate::packet::{IngressResult, Packet};
+use crate::packet::{EgressMetadata, IngressResult, Packet};
 use crate::ports::Port;
 use crate::stages;
+use crate::tm::TrafficManager;
+
+/// Between ingress and egress, does the work for a packet that passes without requests, copies and queues, and returns
+/// its metadata for egress. None for any other packet, which [`Switch::end_ingress`] handles.
+#[inline(always)]
+pub(super) fn bypass(
+    cx: &mut Cx<'_>,
+    (tm, config): (&mut TrafficManager, &SwitchConfig),
+    packet: &mut Packet,
+    result: &IngressResult,
+) -> Option<EgressMetadata> {
+    let dropped = result.egress_spec == u64::from(cx.drop_port);
+    let plain = packet.requests().is_none() && result.mcast_grp == 0 && result.instance_type == 0;
+    if dropped || !plain || result.priority >= u64::from(config.queues) {
+        return None;
+    }
+    packet.egress_port = Port::try_from(result.egress_spec).unwrap_or(Port::MAX);
+    packet.priority = result.priority as u8;
+    if !tm.try_bypass(packet) {
+        return None;
+    }
+    packet.exit = false;
+    packet.enqueued_ns = cx.now_ns;
+    if !packet.parsed {
+        cx.externs.stats.parser_errors += 1;
+    }
+    // Both depths and the time in the queue are 0.
+    let intrinsics = &cx.ir.intrinsics;
+    let time_us = match (intrinsics.egress_timestamp, intrinsics.enq_timestamp) {
+        (None, None) => 0,
+        _ => config.timestamp_us(cx.now_ns),
+    };
+    Some(EgressMetadata {
+        port: u64::from(packet.egress_port),
+        time_us,
+        length: u64::from(packet.length),
+        priority: u64::from(packet.priority),
+        deflected: false,
+        queued_us: 0,
+        deq_qdepth: 0,
+        egress_spec: config.no_drop(),
+        enqueued_us: time_us,
+        enq_qdepth: 0,
+    })
+}
 
 impl Switch {
     /// Parses a resubmitted or recirculated packet and runs ingress. Returns the packet if egress comes next, without a
