@@ -225,7 +225,7 @@ mod tests {
             .expect("it starts")
     }
 
-    /// Overwrites the first instruction of a step by one that the processor refuses.
+    /// Overwrites the first instruction of a step, in each function that has it, by one that the processor refuses.
     fn break_step(program: &Program, text: &str) {
         #[cfg(target_arch = "x86_64")]
         const UNDEFINED: &[u8] = &[0x0f, 0x0b];
@@ -233,18 +233,21 @@ mod tests {
         const UNDEFINED: &[u8] = &[0, 0, 0, 0];
         let native = program.native.as_ref().expect("it has code");
         let registered = native.registered().expect("it is not dropped yet");
-        let address = registered.places().address_of(text).expect("such a step");
-        let page = address & !4095;
-        // Only the pages of this instruction: other memory may follow the code.
-        let bytes = (address + UNDEFINED.len() - page).next_multiple_of(4096);
-        let at = address as *mut u8;
-        // SAFETY: the pages hold code that no thread runs now; they are writable while they are written.
-        unsafe {
-            let writable = libc::PROT_READ | libc::PROT_WRITE;
-            assert_eq!(libc::mprotect(page as *mut c_void, bytes, writable), 0);
-            ptr::copy_nonoverlapping(UNDEFINED.as_ptr(), at, UNDEFINED.len());
-            let executable = libc::PROT_READ | libc::PROT_EXEC;
-            assert_eq!(libc::mprotect(page as *mut c_void, bytes, executable), 0);
+        let addresses = registered.places().addresses_of(text);
+        assert!(!addresses.is_empty(), "no such step");
+        for address in addresses {
+            let page = address & !4095;
+            // Only the pages of this instruction: other memory may follow the code.
+            let bytes = (address + UNDEFINED.len() - page).next_multiple_of(4096);
+            let at = address as *mut u8;
+            // SAFETY: the pages hold code that no thread runs now; they are writable while they are written.
+            unsafe {
+                let writable = libc::PROT_READ | libc::PROT_WRITE;
+                assert_eq!(libc::mprotect(page as *mut c_void, bytes, writable), 0);
+                ptr::copy_nonoverlapping(UNDEFINED.as_ptr(), at, UNDEFINED.len());
+                let executable = libc::PROT_READ | libc::PROT_EXEC;
+                assert_eq!(libc::mprotect(page as *mut c_void, bytes, executable), 0);
+            }
         }
     }
 

@@ -108,17 +108,18 @@ impl Places {
         })
     }
 
-    /// The first address of the first step whose description begins with `text`.
+    /// In each function that has a step whose description begins with `text`, the first address of the first such step.
     #[cfg(test)]
-    pub(super) fn address_of(&self, text: &str) -> Option<usize> {
-        self.functions.iter().find_map(|function| {
+    pub(super) fn addresses_of(&self, text: &str) -> Vec<usize> {
+        let address = |function: &Function| {
             let begins = |(_, _, location): &&(usize, usize, u32)| {
                 let step = self.steps.get(*location as usize);
                 step.is_some_and(|step| step.starts_with(text))
             };
             let part = function.marks.parts.iter().find(begins)?;
             Some(function.start + part.0)
-        })
+        };
+        self.functions.iter().filter_map(address).collect()
     }
 }
 
