@@ -101,7 +101,7 @@ pub(super) fn start(code: Code<'_, '_>, leaders: &[bool]) -> Result<(), Refused>
     steps::ingress_to_pauses(code, leaders)
 }
 
-/// What a state does, if the code does it without a helper.
+/// The extractions and the select of a parser state, if the machine code runs the state without a helper.
 fn in_line(state: &ParseState) -> Option<&FastState> {
     let fast = state.fast.as_ref();
     fast.filter(|fast| fast.extracts.iter().all(|e| e.bytes <= MOST_BYTES))

@@ -274,7 +274,7 @@ impl Switch {
             self.program
                 .decode_action(view.spec, action.local(), action.args())
         };
-        Ok(view.state.default_action().map(call))
+        Ok(view.state.action_of(None).map(call))
     }
 
     /// Sets the default entry, or with None restores the program's own.

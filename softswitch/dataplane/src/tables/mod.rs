@@ -190,11 +190,6 @@ impl TableState {
         self.default = action.map(|action| self.bind(action));
     }
 
-    /// The default action.
-    pub(crate) fn default_action(&self) -> Option<&BoundAction> {
-        self.default.as_ref()
-    }
-
     /// Replaces the action of an entry.
     pub(crate) fn replace(&mut self, slot: u32, action: (u16, Box<[u64]>)) {
         let action = self.bind(action);
