@@ -3,9 +3,9 @@
 //! both pipelines.
 
 use super::Refused;
-use super::code::{Code, pieces};
+use super::code::Code;
 use super::frame::{DEPARSED, Frame};
-use crate::ir::{Gress, Slot};
+use crate::ir::{Gress, PHV_PADDING, Slot};
 use crate::packet::Packet;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -13,6 +13,24 @@ use std::collections::BTreeMap;
 
 /// Bytes to clear before parsing; a program with more is left to the interpreter.
 const MOST_BYTES: u32 = 4_096;
+
+/// Bytes that one store clears.
+const CLEARED_AT_ONCE: u32 = PHV_PADDING as u32;
+
+/// Where the stores begin that clear all these ranges. A store may reach beyond a range: what is not live may have any
+/// value.
+fn covering(ranges: &[(u32, u32)]) -> Vec<u32> {
+    let mut stores = Vec::new();
+    let mut covered = 0;
+    for (start, bytes) in ranges {
+        covered = covered.max(*start);
+        while covered < start + bytes {
+            stores.push(covered);
+            covered += CLEARED_AT_ONCE;
+        }
+    }
+    stores
+}
 
 impl Code<'_, '_> {
     /// Resets the fields of a received packet and writes its metadata, if the frame says so.
@@ -145,22 +163,14 @@ impl Code<'_, '_> {
 
     fn clear(&mut self) -> Result<(), Refused> {
         let ir = self.ir;
-        let all = ir.cleared.iter().map(|(_, bytes)| u64::from(*bytes));
+        let all = ir.live_at_start.iter().map(|(_, bytes)| u64::from(*bytes));
         if all.sum::<u64>() > u64::from(MOST_BYTES) {
             return Err(Refused);
         }
-        for (start, bytes) in &ir.cleared {
-            // Clearing a few bytes more is harmless and takes one store.
-            let bytes = (*bytes).max(8);
-            for (at, ty) in pieces(bytes) {
-                let zero = if ty == types::I8X16 {
-                    let zero = self.b.ins().iconst(types::I8, 0);
-                    self.b.ins().splat(ty, zero)
-                } else {
-                    self.b.ins().iconst(ty, 0)
-                };
-                self.store(start + at.cast_unsigned(), ty.bytes(), zero)?;
-            }
+        for at in covering(&ir.live_at_start) {
+            let zero = self.b.ins().iconst(types::I8, 0);
+            let zero = self.b.ins().splat(types::I8X16, zero);
+            self.store(at, CLEARED_AT_ONCE, zero)?;
         }
         let mut words: BTreeMap<u32, [u8; 8]> = BTreeMap::new();
         for at in &ir.valid_at_start {

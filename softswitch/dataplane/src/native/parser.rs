@@ -33,18 +33,11 @@ struct Writer<'a, 'f> {
     cyclic: bool,
 }
 
-/// The states that may follow a state.
-fn targets(state: &ParseState) -> impl Iterator<Item = u16> + '_ {
-    let cases = state.cases.iter().map(|case| case.next);
-    let sets = state.set_cases.iter().map(|case| case.next);
-    cases.chain(sets).chain(state.default).flatten()
-}
-
 /// Whether the states form a cycle.
 fn cyclic(ir: &Ir) -> bool {
     // Kahn's algorithm: remove states without a predecessor until only cycles are left.
     let mut predecessors = vec![0_usize; ir.states.len()];
-    for to in ir.states.iter().flat_map(targets) {
+    for to in ir.states.iter().flat_map(ParseState::targets) {
         if let Some(count) = predecessors.get_mut(usize::from(to)) {
             *count += 1;
         }
@@ -55,7 +48,7 @@ fn cyclic(ir: &Ir) -> bool {
     let mut removed = 0;
     while let Some(state) = free.pop() {
         removed += 1;
-        for to in targets(&ir.states[state]) {
+        for to in ir.states[state].targets() {
             if let Some(count) = predecessors.get_mut(usize::from(to)) {
                 *count -= 1;
                 if *count == 0 {
@@ -284,7 +277,7 @@ impl Writer<'_, '_> {
 
         code.b.switch_to_block(good);
         let mut switch = Switch::new();
-        let mut known: Vec<u16> = targets(state).collect();
+        let mut known: Vec<u16> = state.targets().collect();
         known.sort_unstable();
         known.dedup();
         for target in known {

@@ -48,14 +48,14 @@ pub(super) struct Writer<'a, 'f> {
 /// Which steps begin a block.
 pub(super) fn leaders(ir: &Ir) -> Vec<bool> {
     let mut leaders = vec![false; ir.flat.steps.len()];
-    let mut mark = |to: &u32| {
-        if let Some(leader) = leaders.get_mut(*to as usize) {
+    let mut mark = |to: u32| {
+        if let Some(leader) = leaders.get_mut(to as usize) {
             *leader = true;
         }
     };
     for step in &ir.flat.steps {
         match step.flow() {
-            Flow::Jump(to) | Flow::Branch(to) => mark(&to),
+            Flow::Jump(to) | Flow::Branch(to) => mark(to),
             Flow::Next | Flow::NextOrExit | Flow::Table | Flow::End => {}
         }
     }

@@ -170,6 +170,22 @@ pub struct TableNext {
     pub base: u32,
 }
 
+impl TableNext {
+    /// The steps that may follow an action, which is given by its number in the table.
+    pub fn after_action(&self, number: usize) -> impl Iterator<Item = u32> + '_ {
+        self.by_hit().chain(self.next.get(number).copied())
+    }
+
+    /// The steps that may follow if no action runs.
+    pub fn after_none(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_hit().chain([self.base])
+    }
+
+    fn by_hit(&self) -> impl Iterator<Item = u32> + '_ {
+        self.hit.into_iter().chain(self.miss)
+    }
+}
+
 /// What a step begins in the program, for a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
@@ -215,14 +231,11 @@ impl Flat {
     }
 
     /// Steps that follow tables. A table without a key that always runs the same action is no step and has none.
-    pub fn targets(&self) -> impl Iterator<Item = &u32> {
+    pub fn targets(&self) -> impl Iterator<Item = u32> + '_ {
         let tables = self.steps.iter().filter_map(|step| match step {
             Step::Table(index) => self.tables.get(usize::from(*index)),
             _ => None,
         });
-        tables.flat_map(|table| {
-            let by_hit = table.hit.iter().chain(&table.miss);
-            table.next.iter().chain(by_hit).chain([&table.base])
-        })
+        tables.flat_map(|table| table.next.iter().copied().chain(table.after_none()))
     }
 }

@@ -24,3 +24,48 @@ pub struct Intrinsics {
     pub priority: Option<Slot>,
     pub qid: Option<Slot>,
 }
+
+impl Intrinsics {
+    /// The fields that the program has.
+    pub fn slots(&self) -> impl Iterator<Item = Slot> {
+        let Self {
+            ingress_port,
+            egress_spec,
+            egress_port,
+            instance_type,
+            packet_length,
+            enq_timestamp,
+            enq_qdepth,
+            deq_timedelta,
+            deq_qdepth,
+            ingress_timestamp,
+            egress_timestamp,
+            mcast_grp,
+            egress_rid,
+            checksum_error,
+            parser_error,
+            priority,
+            qid,
+        } = *self;
+        let all = [
+            ingress_port,
+            egress_spec,
+            egress_port,
+            instance_type,
+            packet_length,
+            enq_timestamp,
+            enq_qdepth,
+            deq_timedelta,
+            deq_qdepth,
+            ingress_timestamp,
+            egress_timestamp,
+            mcast_grp,
+            egress_rid,
+            checksum_error,
+            parser_error,
+            priority,
+            qid,
+        ];
+        all.into_iter().flatten()
+    }
+}

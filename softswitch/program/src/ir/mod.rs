@@ -389,6 +389,8 @@ pub struct Ir {
     /// Offsets and sizes of the regions of the PHV that are zeroed before parsing: all but the varbits, whose lengths
     /// are 0.
     pub cleared: Vec<(u32, u32)>,
+    /// The part of `cleared` that a packet may read before it has written it. It does not matter what the rest holds.
+    pub live_at_start: Vec<(u32, u32)>,
     /// Offsets of the bytes that are 1 before parsing: metadata is always valid.
     pub valid_at_start: Vec<u32>,
     /// Size of the first region of the PHV, which holds the metadata fields.

@@ -80,6 +80,15 @@ pub struct ParseState {
     pub default: Option<Option<u16>>,
 }
 
+impl ParseState {
+    /// The states that may follow.
+    pub fn targets(&self) -> impl Iterator<Item = u16> + '_ {
+        let cases = self.cases.iter().map(|case| case.next);
+        let sets = self.set_cases.iter().map(|case| case.next);
+        cases.chain(sets).chain(self.default).flatten()
+    }
+}
+
 /// Error codes that the parser itself raises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ParserErrors {

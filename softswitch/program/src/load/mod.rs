@@ -15,6 +15,7 @@ mod entries;
 mod expr;
 mod flatten;
 mod layout;
+mod live;
 mod log;
 mod parser;
 mod pipeline;
@@ -159,6 +160,7 @@ pub fn load(bytes: &[u8], cells: CellBytes) -> Result<(ProgramInfo, Ir)> {
     loader.checksums()?;
     loader.valid_at_start();
     loader.forget_unread();
+    loader.live_at_start();
     let named = std::mem::take(&mut loader.info.log_names);
     loader.info.log_names = LogNames {
         conditions: named.conditions,

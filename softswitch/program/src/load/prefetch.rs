@@ -200,7 +200,7 @@ fn follows(flat: &Flat) -> Vec<bool> {
     };
     // Counting two keeps the target of a branch out of the run before it.
     let mut branch = |to: usize| add(to, 2);
-    flat.targets().for_each(|to| branch(*to as usize));
+    flat.targets().for_each(|to| branch(to as usize));
     flat.actions.iter().for_each(|to| branch(*to as usize));
     branch(flat.ingress as usize);
     branch(flat.egress as usize);
