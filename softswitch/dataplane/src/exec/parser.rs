@@ -100,8 +100,8 @@ fn run_fast(
         set_byte(&mut packet.phv, header.valid, 1);
     }
     let mut key = 0;
-    for (slot, padded) in &state.key {
-        key = key << (padded & 63) | get(&packet.phv, *slot);
+    for (slot, width) in &state.key {
+        key = key << (width & 63) | get(&packet.phv, *slot);
     }
     for (value, mask, next) in &state.cases {
         if (key ^ value) & mask == 0 {

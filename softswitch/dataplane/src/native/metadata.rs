@@ -33,17 +33,20 @@ fn covering(ranges: &[(u32, u32)]) -> Vec<u32> {
 }
 
 impl Code<'_, '_> {
-    /// Resets the fields of a received packet and writes its metadata, if the frame says so.
+    /// Resets the fields of a received packet and writes its metadata.
     pub(super) fn write_ingress_metadata(&mut self) -> Result<(), Refused> {
-        self.if_write_metadata(|code| {
-            code.clear()?;
-            let intrinsics = &code.ir.intrinsics;
-            code.put_words(&[
-                (intrinsics.ingress_port, Frame::PORT),
-                (intrinsics.packet_length, Frame::COUNTED_BYTES),
-                (intrinsics.ingress_timestamp, Frame::TIME_US),
-            ])
-        })
+        self.clear()?;
+        let intrinsics = &self.ir.intrinsics;
+        self.put_words(&[
+            (intrinsics.ingress_port, Frame::PORT),
+            (intrinsics.packet_length, Frame::COUNTED_BYTES),
+            (intrinsics.ingress_timestamp, Frame::TIME_US),
+        ])
+    }
+
+    /// The same, if the frame says so.
+    pub(super) fn write_ingress_metadata_if_flagged(&mut self) -> Result<(), Refused> {
+        self.if_write_metadata(Self::write_ingress_metadata)
     }
 
     /// Writes the metadata of a packet that enters egress; a deflected packet keeps part of it.

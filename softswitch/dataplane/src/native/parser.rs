@@ -7,7 +7,7 @@ use super::frame::{DROPPED, Frame};
 use super::helper;
 use super::places::STATE;
 use super::steps;
-use crate::ir::{FastState, Ir, MAX_PARSER_STATES, ParseState};
+use crate::ir::{Exit, FastState, Ir, MAX_PARSER_STATES, ParseState, ParserOp};
 use crate::packet::Packet;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, SourceLoc, Value, types};
@@ -62,7 +62,8 @@ fn cyclic(ir: &Ir) -> bool {
 
 /// Writes the parser into an empty function. The function returns the error, which `parser_error` gets too, and writes
 /// the parsed bytes to the frame.
-pub(super) fn parser(code: Code<'_, '_>) -> Result<(), Refused> {
+pub(super) fn parser(mut code: Code<'_, '_>) -> Result<(), Refused> {
+    code.write_ingress_metadata_if_flagged()?;
     let (mut code, error) = parse(code)?;
     code.b.ins().return_(&[error]);
     code.finish();
@@ -72,15 +73,16 @@ pub(super) fn parser(code: Code<'_, '_>) -> Result<(), Refused> {
 /// Writes the parser and the part of ingress before its first stateful steps into an empty function. The function writes
 /// the parser's error and the parsed bytes to the frame. It returns what ingress does, or `DROPPED`. Refuses a program
 /// that verifies checksums in between.
-pub(super) fn start(code: Code<'_, '_>, leaders: &[bool]) -> Result<(), Refused> {
+pub(super) fn start(mut code: Code<'_, '_>, leaders: &[bool]) -> Result<(), Refused> {
     let ir = code.ir;
     if !ir.verify.is_empty() {
         return Err(Refused);
     }
+    code.write_ingress_metadata()?;
     let (mut code, error) = parse(code)?;
     code.set_frame_word(Frame::PARSER_ERROR, error);
-    // Only a helper can drop the packet.
-    if ir.states.iter().any(|state| in_line(state).is_none()) {
+    let ops = || ir.states.iter().flat_map(|state| &state.ops);
+    if ops().any(|op| matches!(op, ParserOp::Prim(prim) if prim.exit() != Exit::Never)) {
         let packet = code.frame_constant(Frame::PACKET);
         let exit = i32::try_from(Packet::EXIT).map_err(|_| Refused)?;
         let exit = code.array_byte(packet, exit);
@@ -106,7 +108,6 @@ fn parse<'a, 'f>(mut code: Code<'a, 'f>) -> Result<(Code<'a, 'f>, Value), Refuse
     if ir.states.len() > MOST_STATES {
         return Err(Refused);
     }
-    code.write_ingress_metadata()?;
     let states = ir.states.iter().map(|_| code.b.create_block()).collect();
     let done = code.b.create_block();
     code.b.append_block_param(done, types::I64);
@@ -117,6 +118,10 @@ fn parse<'a, 'f>(mut code: Code<'a, 'f>) -> Result<(Code<'a, 'f>, Value), Refuse
     let parsed = code.b.declare_var(types::I64);
     let zero = code.number(0);
     code.b.def_var(parsed, zero);
+    let cyclic = cyclic(ir);
+    if cyclic {
+        code.set_frame_word(Frame::RESULT, zero);
+    }
     let mut writer = Writer {
         code,
         states,
@@ -124,7 +129,7 @@ fn parse<'a, 'f>(mut code: Code<'a, 'f>) -> Result<(Code<'a, 'f>, Value), Refuse
         bytes,
         length,
         parsed,
-        cyclic: cyclic(ir),
+        cyclic,
     };
     writer.jump(ir.start);
     for (index, state) in ir.states.iter().enumerate() {
@@ -139,6 +144,32 @@ fn parse<'a, 'f>(mut code: Code<'a, 'f>) -> Result<(Code<'a, 'f>, Value), Refuse
         code.put(slot, error)?;
     }
     Ok((writer.code, error))
+}
+
+/// Value, mask and next state.
+type Case = (u64, u64, Option<u16>);
+
+/// The value that the keys of all these cases have in common, and its mask.
+fn common(cases: &[Case]) -> (u64, u64) {
+    let first = cases.first().map_or(0, |(value, ..)| *value);
+    let mask = cases.iter().fold(u64::MAX, |common, (value, mask, _)| {
+        common & mask & !(value ^ first)
+    });
+    (first, mask)
+}
+
+/// How many of the first cases one comparison rules out nearly as well as a comparison with each: they lead to the same
+/// state and have as much in common as the first two. A compiler writes a range as such cases.
+fn length_of_run(cases: &[Case]) -> usize {
+    let Some([first, second]) = cases.first_chunk() else {
+        return cases.len();
+    };
+    let (_, mask) = common(&[*first, *second]);
+    if first.2 != second.2 || mask == 0 {
+        return 1;
+    }
+    let same = |case: &&Case| case.2 == first.2 && common(&[*first, **case]).1 & mask == mask;
+    cases.iter().take_while(same).count()
 }
 
 impl Writer<'_, '_> {
@@ -223,37 +254,57 @@ impl Writer<'_, '_> {
         }
         let code = &mut self.code;
         let mut key = None;
-        for (slot, padded) in &state.key {
+        for (slot, width) in &state.key {
             let value = code.get(*slot)?;
             key = Some(match key {
                 None => value,
                 Some(key) => {
-                    let key = code.b.ins().ishl_imm(key, i64::from(padded & 63));
+                    let key = code.b.ins().ishl_imm(key, i64::from(width & 63));
                     code.b.ins().bor(key, value)
                 }
             });
         }
         let key = key.unwrap_or_else(|| code.number(0));
-        for (value, mask, next) in &state.cases {
+        let mut cases = state.cases.as_slice();
+        while let [(_, _, next), ..] = cases {
             self.code.check_size()?;
-            let masked = match mask {
-                &u64::MAX => key,
-                mask => self.code.b.ins().band_imm(key, mask.cast_signed()),
-            };
-            let value = self.code.number(value & mask);
-            let differs = self.code.b.ins().icmp(IntCC::NotEqual, masked, value);
-            let case = self.code.b.create_block();
-            self.code.continue_if(differs, case);
-            let here = self.code.b.current_block().ok_or(Refused)?;
-            self.code.b.switch_to_block(case);
-            self.jump(*next);
-            self.code.b.switch_to_block(here);
+            let (run, rest) = cases.split_at(length_of_run(cases));
+            cases = rest;
+            let (value, common) = common(run);
+            let otherwise = self.unless(key, value, common);
+            if run.len() > 1 {
+                for (value, mask, _) in run {
+                    self.code.check_size()?;
+                    let other = self.unless(key, *value, mask & !common);
+                    self.jump(*next);
+                    self.code.b.switch_to_block(other);
+                }
+                self.code.b.ins().jump(otherwise, &[]);
+            } else {
+                self.jump(*next);
+            }
+            self.code.b.switch_to_block(otherwise);
         }
         match default {
             Some(next) => self.jump(next),
             None => self.end(self.code.ir.errors.no_match),
         }
         Ok(())
+    }
+
+    /// Continues if the masked key is the value; the returned block is for other keys.
+    fn unless(&mut self, key: Value, value: u64, mask: u64) -> Block {
+        let code = &mut self.code;
+        let masked = match mask {
+            u64::MAX => key,
+            mask => code.b.ins().band_imm(key, mask.cast_signed()),
+        };
+        let value = code.number(value & mask);
+        let same = code.b.ins().icmp(IntCC::Equal, masked, value);
+        let (case, other) = (code.b.create_block(), code.b.create_block());
+        code.b.ins().brif(same, case, &[], other, &[]);
+        code.b.switch_to_block(case);
+        other
     }
 
     /// Writes a state that the interpreter runs.

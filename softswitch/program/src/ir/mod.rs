@@ -49,6 +49,32 @@ pub struct Field {
     pub signed: bool,
 }
 
+impl Field {
+    /// The first bit after the field.
+    fn end_bit(self) -> u32 {
+        self.offset * 8 + 64 - u32::from(self.shift)
+    }
+
+    /// The field that an unsigned field of a header and one that follows it make up, if it lies in one window.
+    ///
+    /// Metadata fields are not joined: each has the bytes before it to itself.
+    pub fn join(self, next: Self, metadata_bytes: usize) -> Option<Self> {
+        let width = u32::from(self.width) + u32::from(next.width);
+        let follows = self.end_bit() + u32::from(next.width) == next.end_bit();
+        if self.signed || next.signed || !follows || (self.offset as usize) < metadata_bytes {
+            return None;
+        }
+        let start = next.end_bit() - width;
+        let shift = 64_u32.checked_sub(start % 8 + width)?;
+        Some(Self {
+            offset: start / 8,
+            shift: u8::try_from(shift).ok()?,
+            width: u8::try_from(width).ok()?,
+            signed: false,
+        })
+    }
+}
+
 /// Any field, by bit position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WideField {

@@ -273,6 +273,12 @@ pub fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, location: &str) -> Result
     let start = u32::try_from(ir.ops.len()).unwrap_or(u32::MAX);
     let mut emitter = Emitter::default();
     if emitter.narrow(ast, !low64).is_some() {
+        join_adjacent(&mut emitter.ops, ir.metadata_bytes);
+        if let [Op::Load(field)] = *emitter.ops
+            && !field.signed
+        {
+            return Ok(Expr::Field(field));
+        }
         let shallow = emitter.highest <= SHALLOW_STACK;
         let kind = if shallow {
             Expr::Narrow
@@ -300,6 +306,25 @@ pub fn compile(ir: &mut Ir, ast: &Ast, demand: Demand, location: &str) -> Result
     }
 }
 
+/// Replaces the concatenation of fields that lie next to each other in a header by one field.
+fn join_adjacent(ops: &mut Vec<Op>, metadata_bytes: usize) {
+    let mut joined = Vec::with_capacity(ops.len());
+    for op in ops.drain(..) {
+        joined.push(op);
+        let &[.., Op::Load(high), Op::ShlConst(by), Op::Load(low), Op::Or] = joined.as_slice()
+        else {
+            continue;
+        };
+        if by == u32::from(low.width)
+            && let Some(field) = high.join(low, metadata_bytes)
+        {
+            joined.truncate(joined.len() - 4);
+            joined.push(Op::Load(field));
+        }
+    }
+    *ops = joined;
+}
+
 fn finish(ir: &mut Ir, emitter: Emitter, start: u32, location: &str) -> Result<Code> {
     if emitter.highest > STACK_DEPTH {
         return Err(unsupported(
@@ -322,4 +347,48 @@ pub(super) fn const_words(value: &Wide<33>, width: u32) -> Vec<u64> {
         *last &= low_mask(width % 64);
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Field;
+
+    /// A field of a header that starts at this bit.
+    fn load(bit: u32, width: u8) -> Op {
+        let shift = 64 - bit % 8 - u32::from(width);
+        Op::Load(Field {
+            offset: bit / 8,
+            shift: u8::try_from(shift).expect("within a window"),
+            width,
+            signed: false,
+        })
+    }
+
+    fn joined(mut ops: Vec<Op>) -> Vec<Op> {
+        join_adjacent(&mut ops, 8);
+        ops
+    }
+
+    #[test]
+    fn fields_next_to_each_other_are_read_at_once() {
+        let (version, length, service) = (load(160, 4), load(164, 4), load(168, 8));
+        let first = [version, Op::ShlConst(4), length, Op::Or];
+        let both = [&first[..], &[Op::ShlConst(8), service, Op::Or]].concat();
+        assert_eq!(joined(both), [load(160, 16)]);
+    }
+
+    #[test]
+    fn other_fields_are_read_apart() {
+        for ops in [
+            // A gap, the other order, another shift, metadata, and more than 64 bits.
+            [load(160, 4), Op::ShlConst(8), load(168, 8), Op::Or],
+            [load(164, 4), Op::ShlConst(4), load(160, 4), Op::Or],
+            [load(160, 4), Op::ShlConst(5), load(164, 4), Op::Or],
+            [load(8, 8), Op::ShlConst(8), load(16, 8), Op::Or],
+            [load(160, 40), Op::ShlConst(32), load(200, 32), Op::Or],
+        ] {
+            assert_eq!(joined(ops.to_vec()), ops);
+        }
+    }
 }
