@@ -26,17 +26,14 @@ pub(crate) fn start(
     packet: &mut Packet,
     (metadata, may_pause): (IngressMetadata, bool),
 ) -> bool {
-    let error = match code {
+    let parsed = match code {
         Some(code) => code.start(cx, tables, packet, (metadata, may_pause)),
         None => None,
     };
-    match error {
-        Some(error) => error == cx.ir.errors.no_error,
-        None => {
-            packet.progress = Progress::Start;
-            start_with_parser(code, cx, packet, metadata)
-        }
-    }
+    parsed.unwrap_or_else(|| {
+        packet.progress = Progress::Start;
+        start_with_parser(code, cx, packet, metadata)
+    })
 }
 
 #[inline(never)]

@@ -4,7 +4,7 @@
 use crate::array::Array;
 use crate::control::{CounterValue, DigestMessage};
 use crate::crc::CustomCrc;
-use crate::info::{DigestId, MeterUnit, ProgramInfo};
+use crate::info::{DigestId, MeterUnit, ProgramInfo, RegisterInfo};
 use crate::log::LogQueue;
 use crate::meter::CountedMeter;
 use crate::path_log::PathLog;
@@ -134,32 +134,42 @@ fn cells(size: u64) -> usize {
     usize::try_from(size).unwrap_or(0)
 }
 
+/// Words of a register's cell.
+fn words(width_bits: u32) -> usize {
+    (width_bits as usize).div_ceil(64)
+}
+
 impl Externs {
+    /// The numbers of cells of the counters, meters and registers; a register has a cell per word.
+    pub(crate) fn cells(info: &ProgramInfo) -> [Vec<usize>; 3] {
+        let words = |r: &RegisterInfo| cells(r.size) * words(r.width_bits);
+        [
+            info.counters.iter().map(|c| cells(c.size)).collect(),
+            info.meters.iter().map(|m| cells(m.size)).collect(),
+            info.registers.iter().map(words).collect(),
+        ]
+    }
+
     pub(crate) fn new(info: &ProgramInfo, seed: u64, max_digests: usize, stats: Stats) -> Self {
+        let [counters, meters, registers] = Self::cells(info);
+        let meters = info.meters.iter().zip(meters);
+        let registers = info.registers.iter().zip(registers);
         Self {
-            meters: info
-                .meters
-                .iter()
-                .map(|m| MeterArray {
-                    cells: Array::filled(CountedMeter::default(), cells(m.size)),
+            meters: meters
+                .map(|(m, cells)| MeterArray {
+                    cells: Array::filled(CountedMeter::default(), cells),
                     bytes: m.unit == MeterUnit::Bytes,
                 })
                 .collect(),
-            counters: info
-                .counters
-                .iter()
-                .map(|c| Array::filled(CounterValue::default(), cells(c.size)))
+            counters: counters
+                .into_iter()
+                .map(|cells| Array::filled(CounterValue::default(), cells))
                 .collect(),
-            registers: info
-                .registers
-                .iter()
-                .map(|r| {
-                    let words = (r.width_bits as usize).div_ceil(64);
-                    RegisterArray {
-                        width: r.width_bits,
-                        words,
-                        cells: Array::zeros(cells(r.size) * words),
-                    }
+            registers: registers
+                .map(|(r, cells)| RegisterArray {
+                    width: r.width_bits,
+                    words: words(r.width_bits),
+                    cells: Array::zeros(cells),
                 })
                 .collect(),
             value_sets: info

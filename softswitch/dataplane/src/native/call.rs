@@ -7,9 +7,10 @@
 //!   only with a PHV of that length, and no helper changes the length.
 //! - It reads a packet's bytes, and writes to the headroom before them, only within the length in the frame. Helpers of
 //!   the parser change no packet bytes.
-//! - It reads and writes cells of counters and registers, and passes cells of meters to a helper, only at indices below
-//!   the number of cells in the array itself, and only of arrays that `Ir` has. A switch runs the code only if it has
-//!   exactly these arrays (`Native::fits`), and their number never changes.
+//! - It reads and writes cells of counters and registers, and passes cells of meters to a helper, only of arrays that
+//!   `ProgramInfo` has, and only at indices below the number of cells: of a field too narrow for others, or compared
+//!   with the number in the array itself. A switch runs the code only if it has exactly these arrays with as many cells
+//!   (`Native::fits`), and neither number ever changes.
 //! - It hands tables to helpers only at indices below the number of tables that `Ir` has. A switch runs the code only if
 //!   it has as many (`Native::fits`), and their number never changes. The number of words of a key is that of the same
 //!   table in `Ir`. The actions of a table's entries and its default have as many argument words as `Ir` says
@@ -52,8 +53,8 @@ type Function = unsafe extern "C" fn(*mut Frame) -> u64;
 /// A program's machine code.
 pub(crate) struct Native {
     phv_bytes: usize,
-    /// Numbers of counters, meters and registers.
-    arrays: (usize, usize, usize),
+    /// Numbers of cells of the counters, meters and registers.
+    cells: [Vec<usize>; 3],
     /// Number of tables.
     tables: usize,
     ingress: Function,
@@ -102,7 +103,7 @@ impl Native {
         };
         Self {
             phv_bytes: ir.phv_bytes,
-            arrays: (info.counters.len(), info.meters.len(), info.registers.len()),
+            cells: Externs::cells(info),
             tables: ir.tables.len(),
             ingress: function(functions.ingress),
             egress: function(functions.egress),
@@ -123,12 +124,14 @@ impl Native {
 
     /// Whether these are exactly the arrays and as many tables as the code was compiled for.
     pub(crate) fn fits(&self, externs: &Externs, tables: &[TableState]) -> bool {
-        let arrays = (
-            externs.counters.len(),
-            externs.meters.len(),
-            externs.registers.len(),
-        );
-        arrays == self.arrays && tables.len() == self.tables
+        let counters = externs.counters.iter().map(|cells| cells.len());
+        let meters = externs.meters.iter().map(|meter| meter.cells.len());
+        let registers = externs.registers.iter().map(|r| r.cells.len());
+        let [all_counters, all_meters, all_registers] = &self.cells;
+        counters.eq(all_counters.iter().copied())
+            && meters.eq(all_meters.iter().copied())
+            && registers.eq(all_registers.iter().copied())
+            && tables.len() == self.tables
     }
 
     /// Whether the packets of a burst may pause in ingress.
@@ -216,8 +219,8 @@ impl Native {
     }
 
     /// Writes the metadata of a received packet, parses it and runs ingress: if `may_pause`, only up to the first stateful
-    /// step, and otherwise at least that far. The packet keeps how far it came. Returns the parser's error; None (and only
-    /// the PHV changed) if the parser was not compiled.
+    /// step, and otherwise at least that far. The packet keeps how far it came. Returns whether the parser found no error;
+    /// None (and only the PHV changed) if the parser was not compiled.
     #[inline]
     pub(crate) fn start(
         &self,
@@ -225,23 +228,18 @@ impl Native {
         tables: &mut [TableState],
         packet: &mut Packet,
         (metadata, may_pause): (IngressMetadata, bool),
-    ) -> Option<u32> {
+    ) -> Option<bool> {
         let parser = self.parser?;
         if !self.has_phv_of(packet) {
             packet.phv = Phv::new(self.phv_bytes);
         }
         #[cfg(debug_assertions)]
         packet.phv.fill(crate::packet::phv::POISON);
-        let bytes = packet.payload();
-        let (start, length) = (bytes.as_ptr(), bytes.len());
+        let (start, length) = packet.unparsed();
         let frame = Frame::begin(cx, tables, packet);
         // SAFETY: see the module documentation. The parser only reads the bytes.
         unsafe {
             ((*frame).bytes, (*frame).length) = (start.cast_mut(), length);
-            (*frame).write_metadata = 1;
-            (*frame).result = 0;
-            // Paused in no action, unless the code says otherwise.
-            ((*frame).table, (*frame).slot) = (u64::MAX, u64::MAX);
             ((*frame).port, (*frame).time_us) = (metadata.port, metadata.time_us);
         }
         let (error, returned) = match self.start {
@@ -253,7 +251,10 @@ impl Native {
             },
             None => {
                 // SAFETY: as above.
-                let error = unsafe { parser(frame) };
+                let error = unsafe {
+                    (*frame).write_metadata = 1;
+                    parser(frame)
+                };
                 // SAFETY: the parser has written the word.
                 packet.set_parsed_bytes(unsafe { (*frame).offset });
                 if !cx.ir.verify.is_empty() {
@@ -283,7 +284,7 @@ impl Native {
             }
             _ => Progress::Ended,
         };
-        Some(u32::try_from(error).unwrap_or(u32::MAX))
+        Some(error == u64::from(cx.ir.errors.no_error))
     }
 
     /// Runs the rest of an ingress that [`Self::start`] began, with unchanged tables and arrays. If `between` returns its
@@ -330,13 +331,12 @@ impl Native {
         if !self.has_phv_of(packet) {
             return None;
         }
-        let bytes = packet.payload();
-        let (start, length) = (bytes.as_ptr(), bytes.len());
+        let (start, length) = packet.unparsed();
         let frame = Frame::begin(cx, &mut [], packet);
         // SAFETY: see the module documentation. The parser only reads the bytes.
         let (error, parsed_bytes) = unsafe {
             ((*frame).bytes, (*frame).length) = (start.cast_mut(), length);
-            ((*frame).write_metadata, (*frame).result) = (0, 0);
+            (*frame).write_metadata = 0;
             (code(frame), (*frame).offset)
         };
         packet.set_parsed_bytes(parsed_bytes);

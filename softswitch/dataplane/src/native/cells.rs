@@ -25,17 +25,17 @@ struct ArrayOffsets {
     /// Of the number of cells, from the first array on.
     len: i32,
     cell_bytes: usize,
+    /// Number of cells, which the array itself has too.
+    cells: u64,
 }
 
 fn offsets(info: &ProgramInfo, array: ArrayRef) -> Result<ArrayOffsets, Refused> {
-    let (count, i) = match array {
-        ArrayRef::Counter(i) => (info.counters.len(), i),
-        ArrayRef::Meter(i) => (info.meters.len(), i),
-        ArrayRef::Register(i) => (info.registers.len(), i),
+    let cells = match array {
+        ArrayRef::Counter(i) => info.counters.get(usize::from(i)).map(|c| c.size),
+        ArrayRef::Meter(i) => info.meters.get(usize::from(i)).map(|m| m.size),
+        ArrayRef::Register(i) => info.registers.get(usize::from(i)).map(|r| r.size),
     };
-    if usize::from(i) >= count {
-        return Err(Refused);
-    }
+    let cells = cells.ok_or(Refused)?;
     let (arrays, at, cell_bytes) = match array {
         ArrayRef::Counter(i) => (
             Frame::COUNTERS,
@@ -59,6 +59,7 @@ fn offsets(info: &ProgramInfo, array: ArrayRef) -> Result<ArrayOffsets, Refused>
         first: offset(Array::<u64>::FIRST)?,
         len: offset(Array::<u64>::LEN)?,
         cell_bytes,
+        cells,
     })
 }
 
@@ -68,15 +69,24 @@ fn register_width_bits(info: &ProgramInfo, register: u16) -> Result<u32, Refused
 }
 
 impl Code<'_, '_> {
-    /// Address of a cell, and whether the index is in range.
-    fn cell(&mut self, array: ArrayRef, index: Value) -> Result<(Value, Value), Refused> {
+    /// Address of the cell at an index. If the index may be out of range, the code that follows runs only if it is not;
+    /// [`Code::join`] ends that code with the returned block.
+    fn cell(&mut self, array: ArrayRef, index: Slot) -> Result<(Value, Option<Block>), Refused> {
         let offsets = offsets(self.info, array)?;
+        let mut at = self.get(index)?;
         let arrays = self.frame_constant(offsets.arrays);
-        let len = self.array_word(arrays, offsets.len);
-        let some = self.b.ins().icmp(IntCC::UnsignedLessThan, index, len);
+        let after = if offsets.cells > index.mask {
+            // Masked, so that memory stays safe whatever the field's own bytes hold.
+            at = self.masked(at, index);
+            None
+        } else {
+            let len = self.array_word(arrays, offsets.len);
+            let some = self.b.ins().icmp(IntCC::UnsignedLessThan, at, len);
+            Some(self.only_if(some))
+        };
         let first = self.array_word(arrays, offsets.first);
-        let distance = self.times(index, offsets.cell_bytes);
-        Ok((self.b.ins().iadd(first, distance), some))
+        let distance = self.times(at, offsets.cell_bytes);
+        Ok((self.b.ins().iadd(first, distance), after))
     }
 
     fn times(&mut self, value: Value, by: usize) -> Value {
@@ -99,17 +109,17 @@ impl Code<'_, '_> {
         after
     }
 
-    /// Continues in the block that [`Code::only_if`] returned.
-    fn join(&mut self, after: Block) {
-        self.b.ins().jump(after, &[]);
-        self.b.switch_to_block(after);
+    /// Ends the code that [`Code::cell`] began.
+    fn join(&mut self, after: Option<Block>) {
+        if let Some(after) = after {
+            self.b.ins().jump(after, &[]);
+            self.b.switch_to_block(after);
+        }
     }
 
     /// Counts the packet.
     pub(super) fn count(&mut self, counter: u16, index: Slot) -> Result<(), Refused> {
-        let index = self.get(index)?;
-        let (cell, some) = self.cell(ArrayRef::Counter(counter), index)?;
-        let after = self.only_if(some);
+        let (cell, after) = self.cell(ArrayRef::Counter(counter), index)?;
         let length = self.frame_constant(Frame::COUNTED_BYTES);
         for (at, add) in [
             (offset_of!(CounterValue, packets), None),
@@ -135,9 +145,7 @@ impl Code<'_, '_> {
             .get(usize::from(meter))
             .ok_or(Refused)?
             .unit;
-        let index = self.get(index)?;
-        let (cell, some) = self.cell(ArrayRef::Meter(meter), index)?;
-        let after = self.only_if(some);
+        let (cell, after) = self.cell(ArrayRef::Meter(meter), index)?;
         let in_bytes = self.number(u64::from(unit == MeterUnit::Bytes));
         let colour = self.call(helper::meter(), &[cell, in_bytes]);
         self.put(to, colour)?;
@@ -157,9 +165,7 @@ impl Code<'_, '_> {
         index: Slot,
         to: Slot,
     ) -> Result<(), Refused> {
-        let index = self.get(index)?;
-        let (cell, some) = self.cell(ArrayRef::Register(register), index)?;
-        let after = self.only_if(some);
+        let (cell, after) = self.cell(ArrayRef::Register(register), index)?;
         let value = self.array_word(cell, 0);
         self.put(to, value)?;
         self.join(after);
@@ -174,9 +180,8 @@ impl Code<'_, '_> {
         value: Slot,
     ) -> Result<(), Refused> {
         let width = register_width_bits(self.info, register)?;
-        let (index, value) = (self.get(index)?, self.get(value)?);
-        let (cell, some) = self.cell(ArrayRef::Register(register), index)?;
-        let after = self.only_if(some);
+        let value = self.get(value)?;
+        let (cell, after) = self.cell(ArrayRef::Register(register), index)?;
         let value = self.low_bits_of(value, width);
         self.set_array_word(cell, 0, value);
         self.join(after);

@@ -228,6 +228,14 @@ impl<'a, 'f> Code<'a, 'f> {
         Ok(self.mask(value, slot.mask))
     }
 
+    /// A value that was read from a slot, without the bits before the slot in its own bytes.
+    pub(super) fn masked(&mut self, value: Value, slot: Slot) -> Value {
+        if slot.mask.count_ones() == 8 * u32::from(slot.own_bytes) {
+            return value;
+        }
+        self.mask(value, slot.mask)
+    }
+
     fn shift_right(&mut self, value: Value, by: u32) -> Value {
         match by {
             0 => value,

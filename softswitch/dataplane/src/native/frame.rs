@@ -15,8 +15,7 @@ use std::mem::offset_of;
 pub(super) struct Frame {
     /// The [`BoundAction::words`](crate::tables::BoundAction::words) of the entry that was found last.
     pub args: *const u64,
-    /// A helper's second result, the lookup result that a paused pipeline keeps, or the parser's count of states (0 at
-    /// its start).
+    /// A helper's second result, the lookup result that a paused pipeline keeps, or the parser's count of states.
     pub result: u64,
     /// Not 0: the pipeline pauses before its first stateful step.
     pub may_pause: u64,
@@ -38,8 +37,8 @@ pub(super) struct Frame {
     pub registers: *const RegisterArray,
     /// Bytes that the packet adds to counters and takes from meters.
     pub counted_bytes: u64,
-    /// Not 0: the parser resets all fields and writes the metadata of a received packet; egress writes the metadata
-    /// that a deflected packet keeps from its drop.
+    /// Not 0: the parser, if it runs alone, resets all fields and writes the metadata of a received packet; egress writes
+    /// the metadata that a deflected packet keeps from its drop.
     pub write_metadata: u64,
     /// Metadata of ingress and egress.
     pub port: u64,

@@ -9,7 +9,7 @@ use crate::hash::{self, Contributions, SHORT_BYTES};
 use crate::memory::{self, prefetch_line};
 use crate::meter::CountedMeter;
 use crate::packet::Packet;
-use crate::tables::TableState;
+use crate::tables::{BoundAction, TableState};
 
 /// No step.
 pub(super) const NONE: u64 = u64::MAX;
@@ -74,20 +74,33 @@ unsafe fn table_of<'f>(frame: *mut Frame, index: u64) -> &'f mut TableState {
 /// As for `parts`.
 #[inline(always)]
 pub(super) unsafe fn report(frame: *mut Frame, table: &TableState, found: Option<u32>) -> u64 {
-    let (slot, hit) = match found {
-        Some(slot) => (u64::from(slot), HIT),
-        None => (u64::MAX, 0),
-    };
-    let action = table.action_of(found);
     // SAFETY: nothing else refers to the frame while a helper runs.
     unsafe {
-        (*frame).slot = slot;
-        let Some(action) = action else {
-            return hit | NO_ACTION;
-        };
-        (*frame).args = action.words();
-        hit | u64::from(action.local())
+        match found {
+            Some(slot) => {
+                (*frame).slot = u64::from(slot);
+                report_action(frame, table.action_of(found), HIT)
+            }
+            None => {
+                (*frame).slot = u64::MAX;
+                report_action(frame, table.action_of(None), 0)
+            }
+        }
     }
+}
+
+/// Writes the arguments to the frame; returns the action's number in the table with `hit`.
+///
+/// # Safety
+/// As for `parts`.
+#[inline(always)]
+unsafe fn report_action(frame: *mut Frame, action: Option<&BoundAction>, hit: u64) -> u64 {
+    let Some(action) = action else {
+        return hit | NO_ACTION;
+    };
+    // SAFETY: nothing else refers to the frame while a helper runs.
+    unsafe { (*frame).args = action.words() };
+    hit | u64::from(action.local())
 }
 
 /// The key that the code packed.

@@ -49,11 +49,12 @@ impl Code<'_, '_> {
     fn return_paused(&mut self, region: &Region, number: u64) {
         let number = self.number(number);
         self.set_frame_word(Frame::RESUME_AT, number);
-        if let Some((table, found)) = region.found {
+        let table = region.found.map_or(u64::MAX, |(table, _)| u64::from(table));
+        let table = self.number(table);
+        self.set_frame_word(Frame::TABLE, table);
+        if let Some((_, found)) = region.found {
             let found = self.b.use_var(found);
             self.set_frame_word(Frame::RESULT, found);
-            let table = self.number(u64::from(table));
-            self.set_frame_word(Frame::TABLE, table);
         }
         self.return_word(PAUSED);
     }

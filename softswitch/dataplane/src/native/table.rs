@@ -61,9 +61,8 @@ impl Writer<'_, '_> {
         let tables = code.frame_constant(Frame::TABLES);
         let table = code.b.ins().iadd_imm(tables, at);
         let way = code.array_word(table, way_at);
-        let distance = code.b.ins().ishl_imm(way, 3);
         let functions = code.number(functions as u64);
-        let function = code.b.ins().iadd(functions, distance);
+        let function = code.b.ins().iadd(functions, way);
         let function = code.array_word(function, 0);
         let values: Vec<Value> = std::iter::once(table)
             .chain(words.iter().copied())
@@ -141,12 +140,7 @@ impl Writer<'_, '_> {
             actions.push((block, *action, next.next.get(usize::from(local)).copied()));
         }
         let none = self.code.b.create_block();
-        let local = self
-            .code
-            .b
-            .ins()
-            .band_imm(found, i64::from(u32::from(u16::MAX) << 1 | 1));
-        let local = self.narrow(local);
+        let local = self.narrow(found);
         if actions.len() <= FEW_ACTIONS {
             self.choose(local, &actions, none);
         } else {

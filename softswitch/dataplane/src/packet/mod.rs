@@ -159,10 +159,18 @@ impl Packet {
         }
     }
 
+    /// First byte and number of the bytes after the cursor, of which none lies outside the buffer.
+    #[inline(always)]
+    pub(crate) fn unparsed(&self) -> (*const u8, usize) {
+        let end = self.end.min(self.buf.len());
+        let start = self.cursor.min(end);
+        (self.buf.as_ptr().wrapping_add(start), end - start)
+    }
+
     /// Moves the parser's cursor to `bytes` bytes after the start of the frame, or to its end.
     #[inline(always)]
     pub(crate) fn set_parsed_bytes(&mut self, bytes: usize) {
-        self.cursor = self.end.min(self.start.saturating_add(bytes));
+        self.cursor = self.start + bytes.min(self.end - self.start);
     }
 
     /// Moves the parser's cursor back to the start of the frame.

@@ -49,7 +49,8 @@ impl Burst<'_> {
         switch.tm.count_received(port, frame.len());
         let packet = switch.start_in_burst(port, frame, self.now_ns);
         if let Some(slot) = self.paused.get_mut(self.len) {
-            *slot = Some(packet);
+            // It is None, so that nothing has to be dropped.
+            std::mem::forget(slot.replace(packet));
         }
         self.len += 1;
         if self.len == PACKETS {

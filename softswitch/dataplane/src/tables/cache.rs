@@ -7,6 +7,7 @@
 
 use crate::hash::key_hash;
 use crate::memory::CACHE_LINE_BYTES;
+use std::ops::Range;
 
 /// Lines per set: a key can be in two of them.
 const WAYS: usize = 2;
@@ -17,6 +18,9 @@ const MOST_LINES: usize = 16_384;
 
 /// Keys of up to so many words are handled without allocation.
 const SHORT_WORDS: usize = 8;
+
+/// Words of a line of the processor's cache. Such a line holds a set of keys of up to three words.
+const BLOCK_WORDS: usize = CACHE_LINE_BYTES / size_of::<u64>();
 
 /// Lookups per window; the hits are evaluated at its end.
 const WINDOW: u32 = 1_024;
@@ -37,16 +41,33 @@ pub(super) enum Probe {
     Off,
 }
 
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+struct Block([u64; BLOCK_WORDS]);
+
+const _: () = assert!(size_of::<Block>() == CACHE_LINE_BYTES);
+
+/// Blocks of a set of keys of so many words.
+#[inline(always)]
+const fn blocks_per_set(words: usize) -> usize {
+    (WAYS * (words + 1)).div_ceil(BLOCK_WORDS)
+}
+
+#[inline(always)]
+fn blocks_of(set: usize, words: usize) -> Range<usize> {
+    let blocks = blocks_per_set(words);
+    set * blocks..(set + 1) * blocks
+}
+
 #[derive(Debug)]
 pub(super) struct Cache {
     words: usize,
     seed: u64,
     /// Bits that masks or ranges match on.
     relevant: Box<[u64]>,
-    /// Per line the words of a key, then generation and slot. Empty: this table has no cache.
-    lines: Vec<u64>,
-    /// Words before the first line, so that a set of 64 bytes is in one line of the processor's cache.
-    skipped: usize,
+    /// The sets, each in blocks of its own. A line has the words of a key, then generation and slot. Empty: this table has
+    /// no cache.
+    blocks: Vec<Block>,
     /// Sets minus one; sets are a power of two.
     last_set: usize,
     /// Not 0, which is the generation of empty lines.
@@ -86,8 +107,7 @@ impl Cache {
             words,
             seed,
             relevant: vec![0; words].into_boxed_slice(),
-            lines: Vec::new(),
-            skipped: 0,
+            blocks: Vec::new(),
             last_set: 0,
             generation: 1,
             left: WINDOW,
@@ -100,7 +120,7 @@ impl Cache {
     pub(super) fn forget(&mut self) {
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
-            self.lines.fill(0);
+            self.blocks.fill(Block([0; BLOCK_WORDS]));
             self.generation = 1;
         }
     }
@@ -110,14 +130,9 @@ impl Cache {
         let lines = (entries * LINES_PER_ENTRY)
             .next_power_of_two()
             .clamp(FEWEST_LINES, MOST_LINES);
-        let words = lines * (self.words + 1) + CACHE_LINE_BYTES / size_of::<u64>();
-        if self.lines.len() < words {
-            self.lines = vec![0; words];
-            self.skipped = self
-                .lines
-                .as_ptr()
-                .align_offset(CACHE_LINE_BYTES)
-                .min(CACHE_LINE_BYTES / 8);
+        let blocks = lines / WAYS * blocks_per_set(self.words);
+        if self.blocks.len() < blocks {
+            self.blocks = vec![Block([0; BLOCK_WORDS]); blocks];
             self.last_set = lines / WAYS - 1;
         }
     }
@@ -188,13 +203,11 @@ impl Cache {
         }
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are wanted")]
         let set = key_hash(self.seed, words, &key) as usize & self.last_set;
-        let stride = words + 1;
-        let start = self.skipped + set * WAYS * stride;
-        let Some(lines) = self.lines.get(start..start + WAYS * stride) else {
+        let Some(blocks) = self.blocks.get(blocks_of(set, words)) else {
             return Probe::Off;
         };
-        let line =
-            |way: usize| move |at: usize| lines.get(way * stride + at).copied().unwrap_or_default();
+        let word = |at: usize| blocks[at / BLOCK_WORDS].0[at % BLOCK_WORDS];
+        let line = |way: usize| move |at: usize| word(way * (words + 1) + at);
         let (a, b) = (
             compare(line(0), self.generation, words, &key),
             compare(line(1), self.generation, words, &key),
@@ -211,21 +224,20 @@ impl Cache {
     /// Stores the result for a key in its set and evicts the older line.
     #[inline(always)]
     pub(super) fn fill(&mut self, set: usize, key: &[u64], slot: Option<u32>) {
-        let stride = key.len() + 1;
-        let start = self.skipped + set * WAYS * stride;
-        let Self {
-            lines, relevant, ..
-        } = self;
-        let Some(lines) = lines.get_mut(start..start + WAYS * stride) else {
+        let (words, stride) = (key.len(), key.len() + 1);
+        let Some(blocks) = self.blocks.get_mut(blocks_of(set, words)) else {
             return;
         };
-        lines.copy_within(..(WAYS - 1) * stride, stride);
-        for (stored, (k, m)) in lines.iter_mut().zip(key.iter().zip(&*relevant)) {
-            *stored = k & m;
+        for at in 0..stride {
+            let newer = blocks[at / BLOCK_WORDS].0[at % BLOCK_WORDS];
+            let older = stride + at;
+            blocks[older / BLOCK_WORDS].0[older % BLOCK_WORDS] = newer;
         }
-        if let Some(known) = lines.get_mut(key.len()) {
-            *known = tag(self.generation, slot.unwrap_or(NONE));
+        for (at, (k, m)) in key.iter().zip(&*self.relevant).enumerate() {
+            blocks[at / BLOCK_WORDS].0[at % BLOCK_WORDS] = k & m;
         }
+        let tag = tag(self.generation, slot.unwrap_or(NONE));
+        blocks[words / BLOCK_WORDS].0[words % BLOCK_WORDS] = tag;
     }
 
     /// Turns the cache off for a while if it had too few hits, so that traffic without repeated keys does not pay for

@@ -46,20 +46,21 @@ struct Ranked {
 /// With more tuples than this, lookup results are cached.
 const UNCACHED_TUPLES: usize = 2;
 
-/// How a lookup searches, by what the table has; it changes with the entries only.
+/// How a lookup searches, by what the table has; it changes with the entries only. The number is the distance in bytes
+/// of the lookup's function from the first in a list of functions, which machine code reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Way {
     /// All of a few entries, which have no ranges.
-    Few,
+    Few = 0,
     /// All of a few entries.
-    FewRanged,
+    FewRanged = 8,
     /// One hash table.
-    Exact,
+    Exact = 16,
     /// The tuples in order.
-    Search,
+    Search = 24,
     /// The tuples, with a cache of results.
-    Cached,
+    Cached = 32,
 }
 
 #[derive(Debug)]

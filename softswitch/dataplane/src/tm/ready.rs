@@ -14,7 +14,7 @@ pub(super) struct Ready {
     end: usize,
 }
 
-/// Frames taken from the start before the others move up, if they are half of all.
+/// After so many frames were taken from the start, and after each multiple, the others move up if they are half of all.
 const MOST_TAKEN: usize = 1_024;
 
 impl Ready {
@@ -22,7 +22,11 @@ impl Ready {
     #[inline(always)]
     pub(super) fn push(&mut self, at_ns: u64, packet: Box<Packet>) {
         match self.frames.get_mut(self.end) {
-            Some(free) => *free = (at_ns, Some(packet)),
+            Some((at, free)) => {
+                *at = at_ns;
+                // It is None, so that nothing has to be dropped.
+                std::mem::forget(free.replace(packet));
+            }
             None => self.frames.push((at_ns, Some(packet))),
         }
         self.end += 1;
@@ -43,7 +47,7 @@ impl Ready {
         self.first += 1;
         if self.first == self.end {
             (self.first, self.end) = (0, 0);
-        } else if self.first >= MOST_TAKEN && self.first >= self.end / 2 {
+        } else if self.first.is_multiple_of(MOST_TAKEN) && self.first >= self.end / 2 {
             self.move_up();
         }
         Some((at_ns, packet))
