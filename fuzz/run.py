@@ -46,6 +46,8 @@ MOST_BYTES = 4096
 """Longest input, except of captures."""
 LONG = {"captures": 65_536}
 LIMITS = ("-timeout=120", "-rss_limit_mb=3072", "-print_final_stats=1", "-verbosity=1")
+INTERRUPTED = 72
+"""libFuzzer's exit code after a signal that asks it to stop."""
 MOST_INPUTS = 300
 """What `--keep` keeps of a target: the shortest inputs. Longer runs find the others again."""
 
@@ -135,11 +137,13 @@ def _fuzz(target: str, time_s: int, seed: int, options: Sequence[str]) -> Result
         int(last[1]),
         int(counters[1]) if counters else None,
         int(last[3]),
-        code != 0,
+        code not in (0, INTERRUPTED),
     )
     of = f" of {result.counters}" if result.counters else ""
+    interrupted = ", interrupted" if code == INTERRUPTED else ""
     print(
-        f"{target}: {result.executions} executions, {result.covered}{of} edges, corpus {result.corpus}",
+        f"{target}: {result.executions} executions, {result.covered}{of} edges, "
+        f"corpus {result.corpus}{interrupted}",
         flush=True,
     )
     if result.found:
