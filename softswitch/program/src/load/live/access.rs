@@ -166,6 +166,24 @@ impl Live {
         }
     }
 
+    /// The length of a header that is removed counts if it was valid.
+    fn remove(&mut self, header: &Header) {
+        let [_, length] = contents(header);
+        let end = length.end.min(self.if_valid.len());
+        self.if_valid.insert_range(length.start.min(end)..end);
+        self.read_byte(header.valid);
+    }
+
+    /// The other members of a header's union are removed.
+    fn remove_siblings(&mut self, ir: &Ir, header: &Header) {
+        let union = header.union.and_then(|u| ir.unions.get(usize::from(u)));
+        for sibling in union.into_iter().flatten() {
+            if let Some(sibling) = ir.headers.get(usize::from(*sibling)) {
+                self.remove(sibling);
+            }
+        }
+    }
+
     /// The deparser copies the header if it is valid.
     pub(super) fn emit(&mut self, header: &Header) {
         for bytes in contents(header) {
@@ -296,6 +314,7 @@ impl Live {
                         self.assume_valid(header);
                     }
                     self.read_byte(header.valid);
+                    self.remove_siblings(ir, header);
                 }
             }
             Prim::RemoveHeader(HeaderRef::Fixed(number)) => {
@@ -303,7 +322,7 @@ impl Live {
                     if !header.metadata {
                         self.assume_invalid(header);
                     }
-                    self.read_byte(header.valid);
+                    self.remove(header);
                 }
             }
             Prim::CopyHeader {
@@ -324,7 +343,12 @@ impl Live {
                     source.becomes_valid(from);
                 }
                 self.add(&source);
-                self.read_byte(to.valid);
+                self.remove(to);
+                self.remove_siblings(ir, to);
+                // The copy has a length of its own only if both have one.
+                if from.varbit.is_none() {
+                    self.becomes_valid(to);
+                }
             }
             Prim::Digest(digest) => {
                 let digest = ir.digests.get(usize::from(*digest));
@@ -506,5 +530,6 @@ impl Live {
         for bytes in contents(header) {
             self.overwrite(bytes);
         }
+        self.remove_siblings(ir, header);
     }
 }

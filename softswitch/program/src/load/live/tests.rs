@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::ir::{Action, AnyField, Flat, HeaderRef, KeyPart, Node, Prim, Slot, Table};
+use crate::ir::{Action, AnyField, Flat, HeaderRef, KeyPart, Node, Prim, Slot, Table, Varbit};
 
 /// Metadata of 32 bytes, then the validity of two headers, then the headers: 8 bytes from byte 40 and from byte 48 on.
 const METADATA: usize = 32;
@@ -142,6 +142,21 @@ fn a_deparsed_header_is_not_live_if_it_was_added_or_extracted() {
     // An assignment of its validity keeps its bytes.
     ir.flat.steps[0] = set(valid(FIRST));
     assert_eq!(ranges(&ir), [(32, 2), (40, 8)]);
+}
+
+#[test]
+fn the_length_of_a_removed_header_is_live_if_its_validity_was_assigned() {
+    let mut ir = program(vec![set(valid(FIRST)), Step::Slow(0)]);
+    ir.flat.slow = vec![Prim::RemoveHeader(HeaderRef::Fixed(0))];
+    ir.headers[FIRST].varbit = Some(Varbit {
+        prefix_bytes: 8,
+        max_bytes: 0,
+        length_at: 34,
+    });
+    assert_eq!(ranges(&ir), [(32, 1), (34, 4)]);
+
+    ir.flat.steps[0] = Step::Jump(1);
+    assert_eq!(ranges(&ir), [(32, 1)]);
 }
 
 #[test]
