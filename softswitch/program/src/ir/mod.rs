@@ -51,7 +51,7 @@ pub struct Field {
 
 impl Field {
     /// The first bit after the field.
-    fn end_bit(self) -> u32 {
+    pub(crate) fn end_bit(self) -> u32 {
         self.offset * 8 + 64 - u32::from(self.shift)
     }
 

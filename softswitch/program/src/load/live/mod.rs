@@ -6,6 +6,7 @@
 //! the start. So the analysis tells bytes that may be read from those that may be read if their header is valid.
 
 mod access;
+mod bytes;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +14,7 @@ use super::Loader;
 use crate::ir::{
     Checksum, Expr, Field, Flow, Header, Ir, ParseState, ParserOp, Step, Table, TableNext,
 };
-use access::Live;
+use bytes::Live;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes that one round of the analysis visits. All fields are live in a program that is too large for it.
