@@ -56,6 +56,16 @@ pub(super) fn contents(header: &Header) -> [Range<usize>; 2] {
     ]
 }
 
+/// Moves the bytes of a header from one set to another of the same size.
+fn move_contents(header: &Header, from: &mut FixedBitSet, to: &mut FixedBitSet) {
+    for byte in contents(header).into_iter().flatten() {
+        if from.contains(byte) {
+            to.insert(byte);
+            from.remove(byte);
+        }
+    }
+}
+
 impl Live {
     /// Nothing, in a PHV of so many bytes.
     pub(super) fn nothing(bytes: usize) -> Self {
@@ -134,26 +144,12 @@ impl Live {
 
     /// The header may become valid at this point and keeps its bytes.
     pub(super) fn becomes_valid(&mut self, header: &Header) {
-        for bytes in contents(header) {
-            for byte in bytes {
-                if self.if_valid.contains(byte) {
-                    self.always.insert(byte);
-                    self.if_valid.remove(byte);
-                }
-            }
-        }
+        move_contents(header, &mut self.if_valid, &mut self.always);
     }
 
     /// The header is valid at this point.
     pub(super) fn assume_valid(&mut self, header: &Header) {
-        for bytes in contents(header) {
-            for byte in bytes {
-                if self.always.contains(byte) {
-                    self.if_valid.insert(byte);
-                    self.always.remove(byte);
-                }
-            }
-        }
+        move_contents(header, &mut self.always, &mut self.if_valid);
     }
 
     /// The header is not valid at this point.
