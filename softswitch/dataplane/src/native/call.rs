@@ -441,3 +441,33 @@ impl Drop for Native {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Program;
+    use crate::stats::Stats;
+
+    #[test]
+    fn code_fits_only_arrays_of_the_declared_sizes() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/build/weir.json");
+        let json = std::fs::read(path).expect("the project's program");
+        let program = Program::from_json(&json).expect("a valid program");
+        let native = program.native.as_ref().expect("it has code");
+        let tables = program.fresh_tables(0);
+        let fits = |change: &dyn Fn(&mut ProgramInfo)| {
+            let mut info = program.info.clone();
+            change(&mut info);
+            native.fits(&Externs::new(&info, 0, 0, Stats::default()), &tables)
+        };
+        assert!(fits(&|_| {}));
+        assert!(!fits(&|info| info.counters[0].size -= 1));
+        assert!(!fits(&|info| info.meters[0].size -= 1));
+        assert!(!fits(&|info| info.registers[0].size -= 1));
+        assert!(!fits(&|info| drop(info.registers.pop())));
+        assert!(!native.fits(
+            &Externs::new(&program.info, 0, 0, Stats::default()),
+            &tables[1..]
+        ));
+    }
+}
