@@ -12,7 +12,7 @@ mod tests;
 
 use super::Loader;
 use crate::ir::{
-    Checksum, Expr, Field, Flow, Header, Ir, ParseState, ParserOp, Step, Table, TableNext,
+    Action, Checksum, Expr, Field, Flow, Header, Ir, ParseState, ParserOp, Step, Table, TableNext,
 };
 use bytes::Live;
 use std::collections::{BTreeMap, BTreeSet};
@@ -327,7 +327,15 @@ fn actions(ir: &Ir, step: &Step) -> Vec<(u16, Vec<u32>)> {
     let Some((table, next)) = table(ir, step) else {
         return Vec::new();
     };
-    let after = |(number, action): (usize, &u16)| (*action, next.after_action(number).collect());
+    let after = |(number, action): (usize, &u16)| {
+        let exits = ir
+            .actions
+            .get(usize::from(*action))
+            .is_some_and(Action::may_exit);
+        // The pipeline ends after the action, without a step for it.
+        let end = exits.then_some(u32::MAX);
+        (*action, next.after_action(number).chain(end).collect())
+    };
     table.actions.iter().enumerate().map(after).collect()
 }
 

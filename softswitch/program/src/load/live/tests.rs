@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::ir::{Action, AnyField, Flat, HeaderRef, KeyPart, Node, Prim, Slot, Table, Varbit};
+use crate::ir::{AnyField, Flat, HeaderRef, KeyPart, Node, Prim, Slot, Table, Varbit};
 
 /// Metadata of 32 bytes, then the validity of two headers, then the headers: 8 bytes from byte 40 and from byte 48 on.
 const METADATA: usize = 32;
@@ -229,6 +229,17 @@ fn an_action_returns_to_the_tables_that_have_it() {
     }];
     assert_eq!(key.offset, 4);
     assert_eq!(ranges(&ir), [(4, 2)]);
+
+    // After an action with `exit`, egress is next, which reads another field.
+    ir.flat.tables[0].base = 1;
+    ir.flat.steps[2] = copy(metadata(8, 2), metadata(10, 2));
+    ir.flat.steps[1] = set(metadata(10, 2));
+    assert_eq!(ranges(&ir), [(4, 2)]);
+    ir.actions[0].prims = vec![Prim::Exit];
+    assert_eq!(ranges(&ir), [(4, 2), (10, 2)]);
+    ir.actions[0].prims = Vec::new();
+    ir.flat.steps[1] = copy(b, a);
+    ir.flat.steps[2] = Step::End;
 
     // A packet without an action reaches the step too.
     ir.flat.tables[0].base = 1;
