@@ -131,7 +131,7 @@ impl<'a> Analysis<'a> {
         state.unwrap_or(&self.parsed).clone()
     }
 
-    /// What is read after egress, and by the switch between the pipelines.
+    /// The bytes that the deparser, checksum updates and the switch itself read after a pipeline.
     fn deparser(&self) -> Live {
         let ir = self.ir;
         let mut live = Live::nothing(ir.phv_bytes);
