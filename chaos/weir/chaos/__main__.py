@@ -32,18 +32,21 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=20, metavar="N", help="trials in all (20)")
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trials at once (1)")
+    parser.add_argument("--first", type=int, default=1, metavar="NUMBER", help="leave out those before it (1)")
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this trial alone, again")
     parser.add_argument("--out", type=Path, default=Path("target/chaos"), metavar="DIR")
     arguments = parser.parse_args()
     if arguments.jobs < 1:
         parser.error("--jobs: at least 1 trial is made at once")
+    if not 1 <= arguments.first <= arguments.trials:
+        parser.error(f"--first: a number from 1 to {arguments.trials}")
     out = arguments.out.absolute() / f"seed-{arguments.seed}"
     out.mkdir(parents=True, exist_ok=True)
     if _JOB in os.environ:
         job, numbers = json.loads(os.environ[_JOB])
         return _job(job, numbers, arguments, out)
     done = {trial["number"] for trial in _made(out)}
-    missing = sorted(set(range(1, arguments.trials + 1)) - done)
+    missing = sorted(set(range(arguments.first, arguments.trials + 1)) - done)
     if arguments.only is not None:
         return max(_jobs(1, [arguments.only]))
     codes = _jobs(arguments.jobs, missing)
