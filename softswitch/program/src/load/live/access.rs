@@ -108,6 +108,13 @@ impl Live {
         }
     }
 
+    fn may_write_target(&mut self, ir: &Ir, target: Target) {
+        match target {
+            Target::Field(field) => self.may_write(ir, &bits(field)),
+            Target::Element { .. } | Target::Last { .. } => self.read_everything(),
+        }
+    }
+
     /// From after a primitive to before it.
     #[expect(clippy::too_many_lines, reason = "one arm per primitive")]
     pub(super) fn prim(&mut self, ir: &Ir, prim: &Prim) {
@@ -196,17 +203,15 @@ impl Live {
                 self.read_expr(ir, *size);
                 self.read_inputs(ir, *calculation);
             }
+            // Without a number from low to high, the target keeps its value.
             Prim::Random { target, low, high } => {
-                self.write_target(ir, *target);
+                self.may_write_target(ir, *target);
                 self.read_expr(ir, *low);
                 self.read_expr(ir, *high);
             }
             // An index beyond the array leaves the target as it is.
             Prim::Meter { index, target, .. } | Prim::RegisterRead { index, target, .. } => {
-                match target {
-                    Target::Field(field) => self.may_write(ir, &bits(*field)),
-                    Target::Element { .. } | Target::Last { .. } => self.read_everything(),
-                }
+                self.may_write_target(ir, *target);
                 self.read_expr(ir, *index);
             }
             Prim::Count { index, .. } => self.read_expr(ir, *index),

@@ -12,7 +12,8 @@ mod tests;
 
 use super::Loader;
 use crate::ir::{
-    Action, Checksum, Expr, Field, Flow, Header, Ir, ParseState, ParserOp, Step, Table, TableNext,
+    Action, Checksum, Exit, Expr, Field, Flow, Header, Ir, ParseState, ParserOp, Step, Table,
+    TableNext,
 };
 use bytes::Live;
 use std::collections::{BTreeMap, BTreeSet};
@@ -272,12 +273,21 @@ impl<'a> Analysis<'a> {
         }
         for op in state.ops.iter().rev() {
             live.parser_op(ir, op);
-            // The operation may fail.
+            // The operation may fail, without an effect.
             match op {
-                ParserOp::Set { .. } | ParserOp::Prim(_) => {}
+                ParserOp::Set {
+                    lookahead_bits: 0, ..
+                } => {}
+                // A false `assert` also skips ingress.
+                ParserOp::Prim(prim) if prim.exit() == Exit::Never => {}
+                ParserOp::Prim(_) => {
+                    live.add(&self.parsed);
+                    live.add(&self.end);
+                }
                 ParserOp::Extract(_)
                 | ParserOp::ExtractNext(_)
                 | ParserOp::ExtractVarbit { .. }
+                | ParserOp::Set { .. }
                 | ParserOp::Verify { .. }
                 | ParserOp::Advance { .. } => live.add(&self.parsed),
             }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
-use crate::ir::{AnyField, Flat, HeaderRef, KeyPart, Node, Prim, Slot, Table, Varbit};
+use crate::LogKind;
+use crate::ir::{AnyField, Flat, HeaderRef, KeyPart, Node, Prim, Slot, Table, Target, Varbit};
 
 /// Metadata of 32 bytes, then the validity of two headers, then the headers: 8 bytes from byte 40 and from byte 48 on.
 const METADATA: usize = 32;
@@ -14,6 +15,16 @@ fn metadata(offset: u32, bytes: u8) -> Slot {
         offset,
         shift: 64 - 8 * bytes,
         own_bytes: bytes,
+    }
+}
+
+/// Two bytes of metadata.
+fn field(offset: u32) -> Field {
+    Field {
+        offset,
+        shift: 48,
+        width: 16,
+        signed: false,
     }
 }
 
@@ -182,17 +193,62 @@ fn a_header_that_is_extracted_is_live_only_if_a_state_reads_it_first() {
 }
 
 #[test]
+fn a_field_that_a_state_sets_by_lookahead_is_live_because_the_packet_may_be_too_short() {
+    let mut ir = program(vec![copy(metadata(0, 2), metadata(8, 2))]);
+    let set = |lookahead_bits| ParserOp::Set {
+        target: Target::Field(AnyField::Narrow(field(8))),
+        value: Expr::Const(1),
+        lookahead_bits,
+    };
+    ir.states = vec![ParseState {
+        ops: vec![set(0)],
+        ..ParseState::default()
+    }];
+    ir.start = Some(0);
+    assert_eq!(ranges(&ir), []);
+    ir.states[0].ops = vec![set(8)];
+    assert_eq!(ranges(&ir), [(8, 2)]);
+}
+
+#[test]
+fn a_field_that_only_the_end_reads_is_live_because_a_false_assert_of_the_parser_skips_ingress() {
+    let mut ir = program(vec![
+        set(metadata(8, 2)),
+        copy(metadata(0, 2), metadata(8, 2)),
+    ]);
+    ir.flat.egress = 1;
+    ir.states = vec![ParseState {
+        ops: vec![ParserOp::Prim(Prim::Truncate(Expr::Const(64)))],
+        ..ParseState::default()
+    }];
+    ir.start = Some(0);
+    assert_eq!(ranges(&ir), []);
+    ir.states[0].ops = vec![ParserOp::Prim(Prim::Assert {
+        condition: Expr::Const(0),
+        kind: LogKind::Assert,
+        message: 0,
+    })];
+    assert_eq!(ranges(&ir), [(8, 2)]);
+}
+
+#[test]
+fn the_target_of_random_is_live_because_there_may_be_no_number_from_low_to_high() {
+    let mut ir = program(vec![Step::Slow(0), copy(metadata(0, 2), metadata(8, 2))]);
+    ir.flat.slow = vec![Prim::Random {
+        target: Target::Field(AnyField::Narrow(field(8))),
+        low: Expr::Const(2),
+        high: Expr::Const(1),
+    }];
+    assert_eq!(ranges(&ir), [(8, 2)]);
+}
+
+#[test]
 fn an_action_returns_to_the_tables_that_have_it() {
     let (a, b, key) = (metadata(0, 2), metadata(2, 2), metadata(4, 2));
     let mut ir = program(vec![Step::Table(0), copy(b, a)]);
     ir.tables = vec![Table {
         key: vec![KeyPart {
-            field: AnyField::Narrow(Field {
-                offset: 4,
-                shift: 48,
-                width: 16,
-                signed: false,
-            }),
+            field: AnyField::Narrow(field(4)),
             word: 0,
             shift: 0,
             mask: None,
