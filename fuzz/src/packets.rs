@@ -164,7 +164,9 @@ fn adds_up(switch: &Switch) -> Result<(), String> {
 
 /// A frame: random bytes, or headers that a parser might accept.
 pub fn frame(random: &mut Choices<'_>) -> Vec<u8> {
-    let mut frame = bytes::random(random, 300);
+    // Some are too short for a program's headers.
+    let most = random.choice([40, 300, 300, 300]).unwrap_or(300);
+    let mut frame = bytes::random(random, most);
     if random.bool() {
         // Small numbers are what programs compare with.
         frame.iter_mut().for_each(|byte| *byte &= 3);

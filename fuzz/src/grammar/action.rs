@@ -7,6 +7,7 @@ use super::Gress;
 use super::declared::Declared;
 use super::declared::width;
 use super::expression::{DEPTH, Scope, constant};
+use super::witness;
 use crate::choices::Choices;
 
 const MOST_PRIMITIVES: usize = 6;
@@ -28,6 +29,9 @@ pub fn actions(choices: &mut Choices<'_>, declared: &Declared) -> Vec<Action> {
         for number in 0..choices.usize(1..5) {
             let id = actions.len();
             actions.push(action(choices, declared, (id, gress), number > 0));
+        }
+        if choices.u8(..3) == 0 {
+            actions.push(witness::action(actions.len(), gress));
         }
     }
     actions
@@ -101,11 +105,11 @@ fn renumber(primitive: &mut Value) {
     *target = Value::from(format!("0x{:x}", number.unwrap_or(0) + 1));
 }
 
-fn primitive(op: &str, parameters: &[Value]) -> Value {
+pub fn primitive(op: &str, parameters: &[Value]) -> Value {
     json!({"op": op, "parameters": parameters})
 }
 
-fn number_of(number: usize) -> Value {
+pub fn number_of(number: usize) -> Value {
     json!({"type": "hexstr", "value": format!("0x{number:x}")})
 }
 
@@ -169,13 +173,15 @@ pub fn statement(choices: &mut Choices<'_>, scope: Scope<'_>, gress: Option<Gres
             )
         }
         16 => {
-            let low = choices.usize(..70_000);
-            let high = low + choices.usize(..1_000);
+            // Now and then there is no number from the least to the most.
+            let (low, high) = if choices.bool() {
+                let low = choices.usize(..70_000);
+                (number_of(low), number_of(low + choices.usize(..1_000)))
+            } else {
+                (scope.number(choices, 8, 0), scope.number(choices, 8, 0))
+            };
             let to = target(choices, scope).0;
-            primitive(
-                "modify_field_rng_uniform",
-                &[to, number_of(low), number_of(high)],
-            )
+            primitive("modify_field_rng_uniform", &[to, low, high])
         }
         17 => {
             let values: Vec<Value> = (0..choices.u8(..3))

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::witness;
 use crate::choices::Choices;
 
 /// Widths around those at which the switch changes its arithmetic.
@@ -166,8 +167,9 @@ impl Declared {
                 own((number, width), width > 1 && choices.u8(..4) == 0)
             })
             .collect();
+        let all = [&fields[..], &[witness::field()]].concat();
         self.types
-            .push(json!({"name": "scalars_0", "id": 0, "fields": types_of(&fields)}));
+            .push(json!({"name": "scalars_0", "id": 0, "fields": types_of(&all)}));
         self.types
             .push(json!({"name": "standard_metadata", "id": 1, "fields": standard_metadata()}));
         for (id, (name, kind)) in [
@@ -302,7 +304,7 @@ impl Declared {
             (0..choices.usize(..3))
                 .map(|number| Array {
                     name: format!("{letter}{number}"),
-                    size: choices.u64(1..6),
+                    size: choices.u64(1..10),
                     width: width(choices),
                 })
                 .collect()
@@ -352,6 +354,7 @@ impl Declared {
             json!({"name": register.name, "id": id, "size": register.size,
                    "bitwidth": register.width})
         });
+        let registers = registers.chain([witness::register(self.registers.len())]);
         json!({
             "header_types": self.types,
             "headers": self.instances,

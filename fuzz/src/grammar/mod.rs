@@ -9,6 +9,7 @@ mod declared;
 mod expression;
 mod parser;
 mod pipeline;
+mod witness;
 
 use serde_json::{Value, json};
 use weir_dataplane::Program;
@@ -53,6 +54,7 @@ fn program(choices: &mut Choices<'_>) -> Value {
         .calculations
         .iter()
         .map(|name| calculation(choices, &declared, name))
+        .chain([witness::calculation(&declared)])
         .collect();
     let actions = action::actions(choices, &declared);
     let (parser, value_sets) = parser::parser(choices, &declared);

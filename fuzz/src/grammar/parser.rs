@@ -63,7 +63,7 @@ fn state(
         of(&stack.fields, &last);
         repeats = true;
     }
-    for _ in 0..choices.u8(..8).saturating_sub(5) {
+    for _ in 0..choices.u8(..8).saturating_sub(4) {
         ops.push(computed(choices, scope));
     }
     fields.push((
@@ -104,7 +104,11 @@ fn computed(choices: &mut Choices<'_>, scope: Scope<'_>) -> Value {
         2 => json!({"op": "primitive", "parameters": [statement(choices, scope, None)]}),
         _ => match choices.choice(&scope.declared.fields) {
             Some(field) => {
-                let value = scope.fitting(choices, field.width, field.signed);
+                let value = if field.signed || choices.bool() {
+                    scope.fitting(choices, field.width, field.signed)
+                } else {
+                    json!({"type": "lookahead", "value": [choices.u32(..40), field.width]})
+                };
                 json!({"op": "set", "parameters": [field.value(), value]})
             }
             None => json!({"op": "advance", "parameters": [{"type": "hexstr", "value": "0x8"}]}),

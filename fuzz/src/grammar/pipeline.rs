@@ -7,6 +7,7 @@ use super::Gress;
 use super::action::Action;
 use super::declared::{Declared, Field};
 use super::expression::{DEPTH, Scope, hex};
+use super::witness;
 use crate::choices::Choices;
 
 const MOST_NODES: usize = 5;
@@ -23,8 +24,10 @@ struct Writer<'a> {
     declared: &'a Declared,
     /// The pipeline's own actions.
     actions: Vec<&'a Action>,
-    /// Names of all nodes, in order.
+    /// Names of all nodes, in order, except the last.
     nodes: Vec<String>,
+    /// Name of the node that is the last one on every way; null if there is none.
+    last: Value,
     direct: &'a mut Direct,
     profiles: Vec<Value>,
 }
@@ -42,43 +45,45 @@ pub fn pipeline(
         Gress::Ingress => choices.usize(1..=MOST_NODES),
         Gress::Egress => choices.usize(..MOST_NODES),
     };
+    let actions: Vec<&Action> = actions
+        .iter()
+        .filter(|action| action.gress == gress)
+        .collect();
+    let witness = witness::node(&actions, count);
     let mut writer = Writer {
         declared,
-        actions: actions
-            .iter()
-            .filter(|action| action.gress == gress)
-            .collect(),
+        actions,
+        last: witness
+            .as_ref()
+            .map_or(Value::Null, |node| node["name"].clone()),
         nodes: (0..count).map(|number| format!("{name}{number}")).collect(),
         direct,
         profiles: Vec::new(),
     };
     let (mut tables, mut conditions, mut calls) = (Vec::new(), Vec::new(), Vec::new());
     for at in 0..count {
-        match choices.u8(..6) {
+        match choices.u8(..8) {
             0 => conditions.push(writer.condition(choices, at)),
-            // The first action of a pipeline has no parameters.
-            1 => calls.push(json!({
-                "name": writer.nodes[at], "id": at, "action_id": writer.actions[0].id,
-                "next_node": writer.next(choices, at)
-            })),
+            1..4 => calls.push(writer.call(choices, at)),
             _ => tables.push(writer.table(choices, at)),
         }
     }
+    calls.extend(witness);
+    let first = writer.nodes.first().map_or(writer.last, |node| json!(node));
     json!({
-        "name": name, "id": gress as usize, "init_table": writer.nodes.first(),
+        "name": name, "id": gress as usize, "init_table": first,
         "tables": tables, "action_profiles": writer.profiles, "conditionals": conditions,
         "action_calls": calls
     })
 }
 
 impl Writer<'_> {
-    /// A later node, or the end.
+    /// A later node, or the last.
     fn next(&self, choices: &mut Choices<'_>, at: usize) -> Value {
-        match self.nodes.get(at + 1..) {
-            Some(later) if choices.u8(..6) > 0 => choices
-                .choice(later)
-                .map_or(Value::Null, |name| json!(name)),
-            _ => Value::Null,
+        let later = self.nodes.get(at + 1..).unwrap_or_default();
+        match choices.choice(later) {
+            Some(name) if choices.u8(..6) > 0 => json!(name),
+            _ => self.last.clone(),
         }
     }
 
@@ -91,6 +96,17 @@ impl Writer<'_> {
         json!({
             "name": self.nodes[at], "id": at, "expression": scope.boolean(choices, DEPTH),
             "true_next": self.next(choices, at), "false_next": self.next(choices, at)
+        })
+    }
+
+    /// What is not in a branch, such as most assignments of a program.
+    fn call(&self, choices: &mut Choices<'_>, at: usize) -> Value {
+        let callable = |action: &&&Action| action.params.is_empty();
+        let actions: Vec<&&Action> = self.actions.iter().filter(callable).collect();
+        let action = choices.choice(&actions).map(|action| action.id);
+        json!({
+            "name": self.nodes[at], "id": at, "action_id": action,
+            "next_node": self.next(choices, at)
         })
     }
 
