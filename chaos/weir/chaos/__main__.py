@@ -32,7 +32,9 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=20, metavar="N", help="trials in all (20)")
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="trials at once (1)")
-    parser.add_argument("--first", type=int, default=1, metavar="NUMBER", help="leave out those before it (1)")
+    parser.add_argument(
+        "--first", type=int, default=1, metavar="NUMBER", help="leave out those before it (1)"
+    )
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this trial alone, again")
     parser.add_argument("--out", type=Path, default=Path("target/chaos"), metavar="DIR")
     arguments = parser.parse_args()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from weir.chaos.faults import FAULTS, cut_link, kill, stop
-from weir.chaos.judge import judge_run
+from weir.chaos.judge import fault_of_program, judge_run
 from weir.chaos.processes import MARKER, Process, processes_of, role_of, wait_for_none
 from weir.chaos.table import table_of
 from weir.chaos.trial import planned
@@ -40,6 +40,19 @@ SANDBOX = ["/x/python", "-c", "from weir.topo.sandbox_init import main; main()"]
 )  # fmt: skip
 def test_processes_are_named_by_what_they_do(words: list[str], ids: list[str], role: str):
     assert role_of(words, ids) == role
+
+
+@pytest.mark.parametrize(
+    ("output", "fault"),
+    [
+        ("  analysing\nweir: the run is not complete\n", ""),
+        ("Traceback (recent last):\n  …\nOSError: no\n", "Traceback (recent last): … OSError: no"),
+        ("weir: internal error: OverflowError: inf\n", "weir: internal error: OverflowError: inf"),
+        ("a.py:3: RuntimeWarning: not a number\n  a - b\n", "a.py:3: RuntimeWarning: not a number …   a - b"),
+    ],
+)  # fmt: skip
+def test_what_tells_of_a_fault_of_the_program(output: str, fault: str):
+    assert fault_of_program(output) == fault
 
 
 def the_process_of(trial: str) -> Process:

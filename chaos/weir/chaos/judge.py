@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 
 from weir.rundir.directory import RunDirectory
 
+_FAULT = re.compile(r"Traceback|internal error|\.py:\d+: \w*Warning: ")
+
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -21,6 +24,12 @@ class Judged:
 
     said: str
     wrong: tuple[str, ...] = ()
+
+
+def fault_of_program(text: str) -> str:
+    """The first line of a command's output that tells of a fault of its own, and the last line; or empty."""
+    found = next((line for line in text.splitlines() if _FAULT.search(line)), "")
+    return found and " … ".join(dict.fromkeys((found, text.strip().splitlines()[-1])))
 
 
 def judge_run(run: Path, weir: Path, *, ended_well: bool) -> Judged:
@@ -39,8 +48,8 @@ def judge_run(run: Path, weir: Path, *, ended_well: bool) -> Judged:
         reported = subprocess.run(
             [weir, "report", run, "--json"], capture_output=True, text=True, check=False
         )
-        if "Traceback" in reported.stderr:
-            wrong.append(f"weir report: {reported.stderr.strip().splitlines()[-1]}")
+        if fault := fault_of_program(reported.stderr):
+            wrong.append(f"weir report: {fault}")
         if reported.returncode != 0:
             if not reported.stderr.strip():
                 wrong.append(f"weir report fails without a word (exit code {reported.returncode})")

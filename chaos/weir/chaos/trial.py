@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weir.chaos.faults import FAULTS, Surroundings
-from weir.chaos.judge import judge_run
+from weir.chaos.judge import fault_of_program, judge_run
 from weir.chaos.processes import MARKER, processes_of, wait_for_none
 
 PATIENCE_S = {"run": 120.0, "campaign": 300.0}
@@ -95,8 +95,8 @@ def perform(trial: Trial, seed: int, disk: Path, logs: Path) -> None:
         if (after := _of_the_machine()) != before:
             left, gone = sorted(after - before), sorted(before - after)
             trial.wrong.append(f"left on the machine: {left}, gone from it: {gone}")
-        if "Traceback" in log.read_text(errors="replace"):
-            trial.wrong.append(f"a traceback: {trial.last_line}")
+        if fault := fault_of_program(log.read_text(errors="replace")):
+            trial.wrong.append(fault)
         _judge(trial, disk, marker, log)
     finally:
         _end(marker)

@@ -50,7 +50,8 @@ class Track:
     `residual` is the median, over equal parts of the time, of the distance from the nearer bound; `spread`
     is the 95th percentile of all bounds' distances in the better direction. `error`: the difference is wrong
     by at most this much: half the least delays of both directions, which need not be equal, and a step too
-    small to be seen. None from one direction, which leaves open how much of the difference is delay.
+    small to be seen. Where too few parts of the time have packets to see any step, it holds in those parts
+    only. None if no part has packets of both directions: how much of the difference is delay is open then.
     """
 
     lines: tuple[Line, ...]
@@ -224,7 +225,9 @@ def _without_lone(side: Side, grid: Grid) -> Side:
         return side
     for _ in range(3):
         least = grid.least(side)
-        allowed = max(MISMATCHED_NS, 20 * noise(least)) if np.isfinite(noise(least)) else np.inf
+        if not np.isfinite(noise(least)):
+            break
+        allowed = max(MISMATCHED_NS, 20 * noise(least))
         padded = np.pad(least, NEAR, constant_values=np.inf)
         shifts = [shift for shift in range(2 * NEAR + 1) if shift != NEAR]
         around = np.min([padded[shift : shift + grid.count] for shift in shifts], axis=0)
@@ -250,14 +253,20 @@ def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float) ->
         for least in parts:
             least[max(part - 1, 0) : part + 2] = np.inf
     floors = [float(np.min(least)) if np.any(np.isfinite(least)) else 0.0 for least in parts]
+    excess = np.array([least - floor for least, floor in zip(parts, floors, strict=True)])
     error = None
     if len(sides) == 2:
-        # Negative where packets contradict the lines, which then are wrong by as much.
-        error = abs(sum(floors)) / 2 + unseen
+        if not np.isfinite(unseen):
+            # The bounds themselves are left: the line is above one of them and below the other.
+            both = np.max(excess, axis=0)
+            unseen = float(np.max(both, initial=-np.inf, where=np.isfinite(both)))
+        if np.isfinite(unseen):
+            # Negative where packets contradict the lines, which then are wrong by as much.
+            error = abs(sum(floors)) / 2 + unseen
         bare = replace(bare.moved((floors[0] - floors[1]) / 2), half=sum(floors) / 2)
     else:
         bare = bare.moved(floors[0] if len(above) else -floors[0])
-    nearest = np.min([least - floor for least, floor in zip(parts, floors, strict=True)], axis=0)
+    nearest = np.min(excess, axis=0)
     known = nearest[np.isfinite(nearest)]
     spreads = [
         float(np.percentile(distance - floor, 95)) for distance, floor in zip(distances, floors, strict=True)

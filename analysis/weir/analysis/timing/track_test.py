@@ -77,6 +77,34 @@ def test_delays_that_differ_move_the_difference_by_half_of_that_and_no_more_than
     assert 2.5 * MS <= track.error <= 2.6 * MS
 
 
+@given(
+    moments=st.lists(st.floats(0, 60), min_size=1, max_size=3, unique=True),
+    offset_ms=st.floats(-50, 50),
+    step_ms=st.sampled_from((0.0, -3.0, 40.0)),
+    delay_ms=st.floats(0, 20),
+    seed=st.integers(0, 1000),
+)
+@example(moments=[0.0, 5.0], offset_ms=1.0, step_ms=0.0, delay_ms=0.5, seed=1)
+def test_a_few_moments_with_packets_leave_an_error_that_the_difference_is_within(
+    moments: list[float], offset_ms: float, step_ms: float, delay_ms: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([at * S + np.sort(rng.uniform(0, 5 * MS, 40)) for at in sorted(moments)])
+    true = offset_ms * MS + step_ms * MS * (x >= 30 * S)
+    there = rng.random(len(x)) < 0.5
+    delays = delay_ms * MS + rng.exponential(200 * US, len(x))
+    above, below = Side(x[there], (true + delays)[there]), Side(x[~there], (delays - true)[~there])
+    track = fit_track(above, below)
+    assert track.error is not None
+    # A moment may lie in two parts, so that each has packets of a few microseconds less delay.
+    assert np.abs(track.at(x) - true).max() <= track.error + 1.0
+
+
+def test_packets_of_both_directions_in_no_part_together_leave_the_error_unknown() -> None:
+    track = fit_track(Side(np.array([0.0]), np.array([MS])), Side(np.array([5 * S]), np.array([MS])))
+    assert track.error is None
+
+
 def test_one_direction_includes_the_least_delay_and_says_that_the_error_is_unknown() -> None:
     truth = Truth(offset=5 * MS, ppm=50.0, steps=((20 * S, 4 * MS),))
     track = fit_track(truth.sides()[0], NOTHING)
