@@ -67,6 +67,8 @@ pub struct Array {
 /// Everything that a program's other parts may name.
 #[derive(Debug, Default)]
 pub struct Declared {
+    /// No headers but simple ones and no profiles, so that more is known of the fields that a packet reads.
+    pub plain: bool,
     /// Metadata and fields of headers, of stacks' elements too.
     pub fields: Vec<Field>,
     /// The fields of the program's own metadata.
@@ -138,15 +140,16 @@ impl Declared {
                 );
             }
         }
-        if choices.u8(..3) == 0 {
+        declared.plain = choices.bool();
+        if !declared.plain && choices.bool() {
             let fields = declared.header_type(choices, "varying", true);
             declared.header("v0", "varying", &fields, true);
             declared.header("v1", "varying", &fields, true);
         }
-        if choices.bool() {
+        if !declared.plain && choices.u8(..3) > 0 {
             declared.stack(choices);
         }
-        if choices.u8(..3) == 0 {
+        if !declared.plain && choices.bool() {
             declared.unions(choices);
         }
         declared.arrays(choices);

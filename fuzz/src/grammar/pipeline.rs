@@ -152,7 +152,7 @@ impl Writer<'_> {
         });
         if key.len() == 1 && choices.u8(..4) == 0 {
             table["entries"] = Value::from(entries(choices, &key[0], &actions));
-        } else if !key.is_empty() && choices.u8(..6) == 0 {
+        } else if !self.declared.plain && !key.is_empty() && choices.u8(..4) == 0 {
             self.indirect(choices, &mut table);
         }
         self.direct(choices, &name, &mut table);
