@@ -174,12 +174,11 @@ pub fn statement(choices: &mut Choices<'_>, scope: Scope<'_>, gress: Option<Gres
         }
         16 => {
             // Now and then there is no number from the least to the most.
-            let (low, high) = if choices.bool() {
-                let low = choices.usize(..70_000);
-                (number_of(low), number_of(low + choices.usize(..1_000)))
-            } else {
-                (scope.number(choices, 8, 0), scope.number(choices, 8, 0))
+            let bound = |choices: &mut Choices<'_>| match choices.choice(&declared.fields) {
+                Some(field) if !field.signed && field.width <= 64 => field.value(),
+                _ => number_of(choices.usize(..70_000)),
             };
+            let (low, high) = (bound(choices), bound(choices));
             let to = target(choices, scope).0;
             primitive("modify_field_rng_uniform", &[to, low, high])
         }
