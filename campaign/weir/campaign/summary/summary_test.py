@@ -18,8 +18,10 @@ from weir.campaign.outcome import Outcome, outcomes, read_outcome
 from weir.campaign.page import cell_rows, page_and_summary, write_page
 from weir.campaign.summary.model import CellSummary, FigureValue, Summary, read_summary, summary_schema_text
 from weir.controlplane.config import FlowConfig
+from weir.kernel.store import kernels_folder
 from weir.rundir.manifest_file import ManifestFile
 from weir_tests.campaign.made_up_runs import by_weight, made_up, simulated
+from weir_tests.kernel.made_up_kernels import add_kernel
 
 ROOT = Path(__file__).parents[4]
 TEXT = """
@@ -178,8 +180,10 @@ def test_a_digest_over_all_runs_exists_once_each_has_one(
 
 
 def test_a_study_has_its_comparison_with_what_is_published_in_the_summary(
-    tmp_path: Path, shape: dict[str, Any]
+    tmp_path: Path, shape: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    add_kernel(kernels_folder(), "6.12", ("bbr", "cubic"))
     campaign = load_campaign(ROOT / "experiments" / "bbr-dominant.yaml", quick=True)
     campaign = campaign.offered_by(["bbr", "cubic", "reno", "vegas"])
     page, summary = page_and_summary(campaign, made_up(campaign, tmp_path, shape))
