@@ -99,7 +99,7 @@ impl Writer<'_> {
         })
     }
 
-    /// What is not in a branch, such as most assignments of a program.
+    /// A call of an action without parameters: steps that every packet at this node runs.
     fn call(&self, choices: &mut Choices<'_>, at: usize) -> Value {
         let callable = |action: &&&Action| action.params.is_empty();
         let actions: Vec<&&Action> = self.actions.iter().filter(callable).collect();
