@@ -85,6 +85,8 @@ def parts_of(above: Floats, below: Floats) -> Parts:
         return parts
     sums = np.where(both, above + below, np.inf)
     mixed = sums < _least_sum(np.sort(sums[both]), parts)
+    if np.all(mixed):
+        return parts  # None is better.
     return replace(
         parts,
         above=np.where(mixed, np.inf, above),

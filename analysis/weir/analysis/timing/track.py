@@ -51,7 +51,8 @@ class Track:
     is the 95th percentile of all bounds' distances in the better direction. `error`: the difference is wrong
     by at most this much: half the least delays of both directions, which need not be equal, and a step too
     small to be seen. Where too few parts of the time have packets to see any step, it holds in those parts
-    only. None if no part has packets of both directions: how much of the difference is delay is open then.
+    only. None if no part has packets of both directions, which leaves open how much of the difference is
+    delay, or if those of one of so few parts contradict each other: there is a step among them then.
     """
 
     lines: tuple[Line, ...]
@@ -256,7 +257,7 @@ def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float) ->
     excess = np.array([least - floor for least, floor in zip(parts, floors, strict=True)])
     error = None
     if len(sides) == 2:
-        if not np.isfinite(unseen):
+        if not np.isfinite(unseen) and np.min(parts[0] + parts[1]) > -1.0:
             # The bounds themselves are left: the line is above one of them and below the other.
             both = np.max(excess, axis=0)
             unseen = float(np.max(both, initial=-np.inf, where=np.isfinite(both)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from weir.analysis.errors import ClockError
@@ -88,6 +88,8 @@ def test_delays_that_differ_move_the_difference_by_half_of_that_and_no_more_than
 def test_a_few_moments_with_packets_leave_an_error_that_the_difference_is_within(
     moments: list[float], offset_ms: float, step_ms: float, delay_ms: float, seed: int
 ) -> None:
+    # A step within a moment may have too few packets on one side to show.
+    assume(not any(at < 30 < at + 0.005 for at in moments))
     rng = np.random.default_rng(seed)
     x = np.concatenate([at * S + np.sort(rng.uniform(0, 5 * MS, 40)) for at in sorted(moments)])
     true = offset_ms * MS + step_ms * MS * (x >= 30 * S)
@@ -95,9 +97,20 @@ def test_a_few_moments_with_packets_leave_an_error_that_the_difference_is_within
     delays = delay_ms * MS + rng.exponential(200 * US, len(x))
     above, below = Side(x[there], (true + delays)[there]), Side(x[~there], (delays - true)[~there])
     track = fit_track(above, below)
-    assert track.error is not None
+    if track.error is None:
+        assert step_ms != 0  # within a part, whose packets contradict each other
+        return
     # A moment may lie in two parts, so that each has packets of a few microseconds less delay.
     assert np.abs(track.at(x) - true).max() <= track.error + 1.0
+
+
+def test_a_step_among_the_only_packets_leaves_the_error_unknown() -> None:
+    x = np.arange(40.0) * 100 * US
+    true = 40 * MS * (x >= 2 * MS)
+    there = np.arange(40) % 2 == 0
+    delays = np.full(40, 0.5 * MS)
+    above, below = Side(x[there], (true + delays)[there]), Side(x[~there], (delays - true)[~there])
+    assert fit_track(above, below).error is None
 
 
 def test_packets_of_both_directions_in_no_part_together_leave_the_error_unknown() -> None:
