@@ -15,7 +15,7 @@ use crate::packet::Packet;
 use crate::packet::phv::{byte, load_wide_at};
 use crate::path_log::{LogLevel, hex};
 use crate::tables::profile::{Call, Pointer};
-use crate::tables::{TableState, key};
+use crate::tables::{TableState, is_valid, key};
 use std::fmt::Write;
 use weir_program::value::value_bytes;
 
@@ -157,7 +157,11 @@ fn lookup(cx: &mut Cx<'_>, table: &mut TableState, packet: &Packet, index: usize
         let fields = info.tables.get(index).map_or(&[][..], |table| &table.key);
         for (field, part) in fields.iter().zip(&spec.key) {
             field_name(out, field, fields);
-            hex(out, field_bytes(&packet.phv, part.field).iter());
+            let mut bytes = field_bytes(&packet.phv, part.field);
+            if !is_valid(part, &packet.phv) {
+                bytes.fill(0);
+            }
+            hex(out, bytes.iter());
             out.push('\n');
         }
     });

@@ -7,7 +7,7 @@ use super::expr::Args;
 use super::frame::Frame;
 use super::steps::{Region, Writer};
 use super::{finders, helper};
-use crate::ir::{Action, AnyField, Table, TableNext};
+use crate::ir::{Action, AnyField, Field, Table, TableNext};
 use crate::tables::{INLINE, TableState};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -73,8 +73,13 @@ impl Writer<'_, '_> {
     /// The key as the table compares it.
     fn key(&mut self, spec: &Table) -> Result<Vec<Value>, Refused> {
         let mut key = vec![None; usize::from(spec.key_words)];
+        let mut masks = Vec::new();
         for part in &spec.key {
             self.code.check_size()?;
+            let valid = match part.valid {
+                None => None,
+                Some(valid) => Some(self.all_ones_if(valid, &mut masks)?),
+            };
             for (i, value) in self.code.key_words(part.field)?.into_iter().enumerate() {
                 let value = match &part.mask {
                     None => value,
@@ -87,6 +92,10 @@ impl Writer<'_, '_> {
                         let mask = mask.get(i).copied().unwrap_or(missing);
                         self.code.b.ins().band_imm(value, mask.cast_signed())
                     }
+                };
+                let value = match valid {
+                    None => value,
+                    Some(ones) => self.code.b.ins().band(value, ones),
                 };
                 let value = match part.shift {
                     0 => value,
@@ -101,6 +110,21 @@ impl Writer<'_, '_> {
         }
         let word = |word: Option<Value>| word.unwrap_or_else(|| self.code.number(0));
         Ok(key.into_iter().map(word).collect())
+    }
+
+    /// All ones if a header is valid, else 0; once for all fields of a header in a key.
+    fn all_ones_if(
+        &mut self,
+        valid: Field,
+        made: &mut Vec<(Field, Value)>,
+    ) -> Result<Value, Refused> {
+        if let Some((_, ones)) = made.iter().find(|(of, _)| *of == valid) {
+            return Ok(*ones);
+        }
+        let bit = self.code.field(valid)?;
+        let ones = self.code.b.ins().ineg(bit);
+        made.push((valid, ones));
+        Ok(ones)
     }
 
     /// Jumps to the step that the interpreter returned.

@@ -66,12 +66,13 @@ pub(crate) struct TableState {
     parts: Box<[PackStep]>,
 }
 
-/// A narrow part of a key: field, word of the key, shift in it.
+/// A narrow part of a key: field, word of the key, shift in it, validity of the field's header.
 #[derive(Debug, Clone, Copy)]
 struct PackStep {
     slot: Slot,
     word: u8,
     shift: u8,
+    valid: Option<Slot>,
 }
 
 /// None: some part is wide or masked, or the key is long.
@@ -81,6 +82,10 @@ fn pack_steps(spec: &Table) -> Option<Box<[PackStep]>> {
             slot: Slot::new(field, 0)?,
             word: u8::try_from(part.word).ok().filter(|w| *w < 3)?,
             shift: part.shift,
+            valid: match part.valid {
+                Some(valid) => Some(Slot::new(valid, 0)?),
+                None => None,
+            },
         }),
         _ => None,
     };
@@ -92,6 +97,9 @@ fn pack_steps(spec: &Table) -> Option<Box<[PackStep]>> {
 fn pack_narrow<const N: usize>(steps: &[PackStep], phv: &[u8]) -> [u64; N] {
     let mut out = [0; N];
     for step in steps {
+        if step.valid.is_some_and(|valid| get(phv, valid) == 0) {
+            continue;
+        }
         let value = get(phv, step.slot) << (step.shift & 63);
         if let Some(word) = out.get_mut(usize::from(step.word)) {
             *word |= value;
@@ -105,6 +113,9 @@ fn pack_narrow<const N: usize>(steps: &[PackStep], phv: &[u8]) -> [u64; N] {
 fn pack(spec: &Table, phv: &[u8], out: &mut [u64]) {
     out.fill(0);
     for part in &spec.key {
+        if !is_valid(part, phv) {
+            continue;
+        }
         match part.field {
             AnyField::Narrow(field) => {
                 let mut value = load_bits(phv, field);
@@ -118,6 +129,11 @@ fn pack(spec: &Table, phv: &[u8], out: &mut [u64]) {
             AnyField::Wide(field) => pack_wide(phv, field, part, out),
         }
     }
+}
+
+/// Whether the header of a key's field is valid; true for metadata.
+pub(crate) fn is_valid(part: &KeyPart, phv: &[u8]) -> bool {
+    part.valid.is_none_or(|valid| load_bits(phv, valid) != 0)
 }
 
 fn pack_wide(phv: &[u8], field: crate::ir::WideField, part: &crate::ir::KeyPart, out: &mut [u64]) {

@@ -39,6 +39,7 @@ fn table(kinds: [MatchKind; 3]) -> (TableInfo, Table) {
             word,
             shift,
             mask: None,
+            valid: None,
         });
     let needs_priority = kinds
         .iter()

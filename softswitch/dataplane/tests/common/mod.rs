@@ -23,6 +23,46 @@ pub fn program(name: &str) -> Program {
     Program::from_json(&program_json(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
+/// The JSON of a program after `edit`.
+pub fn edited(name: &str, edit: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
+    let mut json = serde_json::from_slice(&program_json(name)).expect("JSON");
+    edit(&mut json);
+    serde_json::to_vec(&json).expect("JSON")
+}
+
+/// A table of the ingress pipeline in a program's JSON.
+pub fn table<'a>(json: &'a mut serde_json::Value, name: &str) -> &'a mut serde_json::Value {
+    let tables = json["pipelines"][0]["tables"].as_array_mut();
+    let mut tables = tables.expect("tables").iter_mut();
+    tables.find(|table| table["name"] == name).expect("a table")
+}
+
+/// The primitives of each action in a program's JSON.
+pub fn primitives(json: &mut serde_json::Value) -> Vec<&mut Vec<serde_json::Value>> {
+    let actions = json["actions"].as_array_mut().expect("actions");
+    actions
+        .iter_mut()
+        .filter_map(|action| action["primitives"].as_array_mut())
+        .collect()
+}
+
+/// Switches with unshaped ports 1 to `ports` that run a program, interpreted and as machine code.
+pub fn both_ways(json: &[u8], ports: u32) -> [Switch; 2] {
+    [false, true].map(|native| {
+        let config = SwitchConfig {
+            native,
+            ..SwitchConfig::default()
+        };
+        let mut switch = Switch::new(Program::from_json(json).expect("a program"), config);
+        for port in 1..=ports {
+            switch
+                .set_port(port, PortConfig::default(), 0)
+                .expect("a valid port");
+        }
+        switch
+    })
+}
+
 /// A switch with unshaped ports 1 to `ports`.
 pub fn switch(name: &str, ports: u32) -> Switch {
     let mut switch = Switch::new(program(name), SwitchConfig::default());

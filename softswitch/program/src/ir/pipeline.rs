@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The flat form of tables and of the control flow between them.
 
-use super::{AnyField, Expr, Prim, Target};
+use super::{AnyField, Expr, Field, Prim, Target};
 
 /// One of the two pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct KeyPart {
     pub shift: u8,
     /// Static mask, as words from the least significant.
     pub mask: Option<Vec<u64>>,
+    /// Validity of the field's header: while that is 0, the key has 0 in place of the field.
+    pub valid: Option<Field>,
 }
 
 /// A table: the immutable part.

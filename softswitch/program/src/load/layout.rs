@@ -120,7 +120,7 @@ impl Layout {
         location: &str,
     ) -> Result<AnyField> {
         if field == "$valid$" {
-            return Ok(valid_field(ir, header));
+            return Ok(AnyField::Narrow(valid_field(ir, header)));
         }
         let fields = self
             .fields
@@ -139,6 +139,22 @@ impl Layout {
             )),
             None => Err(dangling(location, "field", field)),
         }
+    }
+
+    /// Validity of the header of a field; none for metadata and for a validity bit itself.
+    pub(super) fn validity_of_field(
+        &self,
+        ir: &Ir,
+        header: &str,
+        field: &str,
+        location: &str,
+    ) -> Result<Option<Field>> {
+        let number = self.header_of_field(header, location)?;
+        let packet_header = ir
+            .headers
+            .get(usize::from(number))
+            .is_some_and(|header| !header.metadata);
+        Ok((packet_header && field != "$valid$").then(|| valid_field(ir, number)))
     }
 
     /// True when this field of the header is its varbit.
@@ -164,14 +180,14 @@ impl Layout {
     }
 }
 
-fn valid_field(ir: &Ir, header: u16) -> AnyField {
+fn valid_field(ir: &Ir, header: u16) -> Field {
     let offset = ir.headers.get(usize::from(header)).map_or(0, |h| h.valid);
-    AnyField::Narrow(Field {
+    Field {
         offset,
         shift: 56,
         width: 1,
         signed: false,
-    })
+    }
 }
 
 /// The cheapest form of a field.

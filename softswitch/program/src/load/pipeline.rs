@@ -17,7 +17,7 @@ use crate::key_match::KeyMatch;
 use crate::value::value_bytes;
 use serde_json::Value;
 use std::collections::HashMap;
-use weir_bmv2_json::{ActionEntry, Conditional, Key, Pipeline, Table as JsonTable};
+use weir_bmv2_json::{ActionEntry, Conditional, Key, Pipeline, Table as JsonTable, TableEntry};
 
 /// Nodes of one pipeline by name.
 type Nodes = HashMap<String, Node>;
@@ -321,13 +321,13 @@ impl Loader<'_> {
         };
         self.direct(json, id, &mut table, &mut info, &location)?;
         if let Some(entries) = &json.entries {
-            let last = entries.iter().filter_map(|e| e.priority).max().unwrap_or(0);
-            for (number, entry) in entries.iter().enumerate() {
+            // Without priorities, the first entry that matches wins.
+            let given = |(number, entry): (i64, &TableEntry)| entry.priority.unwrap_or(number);
+            let last = (0..).zip(entries).map(given).max().unwrap_or(0);
+            for (number, entry) in (0..).zip(entries) {
                 let location = format!("{location} entry {number}");
                 // In BMv2 JSON the lowest priority wins, in P4Runtime (and here) the highest.
-                let given = entry
-                    .priority
-                    .unwrap_or(i64::try_from(number).unwrap_or(i64::MAX));
+                let given = given((number, entry));
                 let priority =
                     i32::try_from(last.max(given).saturating_sub(given).saturating_add(1));
                 let priority =
@@ -464,6 +464,9 @@ impl Loader<'_> {
                 word,
                 shift,
                 mask,
+                valid: self
+                    .layout
+                    .validity_of_field(&self.ir, header, name, location)?,
             });
             let name = key
                 .name

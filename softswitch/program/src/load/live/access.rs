@@ -6,8 +6,8 @@
 
 use super::bytes::{Live, bits, contents, narrow, slot_bits, wide};
 use crate::ir::{
-    CalcInput, Code, DigestField, Expr, HeaderOrNext, HeaderRef, Ir, Op, ParserOp, Prim, Step,
-    Target,
+    AnyField, CalcInput, Code, DigestField, Expr, HeaderOrNext, HeaderRef, Ir, Op, ParserOp, Prim,
+    Step, Target,
 };
 
 impl Live {
@@ -301,10 +301,11 @@ impl Live {
                 if table.profile.is_some() {
                     self.read_everything();
                 }
-                table
-                    .key
-                    .iter()
-                    .for_each(|part| self.read_field(ir, part.field));
+                for part in &table.key {
+                    self.read_field(ir, part.field);
+                    let valid = part.valid.map(AnyField::Narrow);
+                    valid.iter().for_each(|valid| self.read_field(ir, *valid));
+                }
             }
             Step::Slow(index) | Step::Assert(index) => match ir.flat.slow.get(*index as usize) {
                 Some(prim) => self.prim(ir, prim),

@@ -252,6 +252,7 @@ fn an_action_returns_to_the_tables_that_have_it() {
             word: 0,
             shift: 0,
             mask: None,
+            valid: None,
         }],
         key_words: 1,
         actions: vec![0],
