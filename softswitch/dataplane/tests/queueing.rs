@@ -125,7 +125,7 @@ fn a_packet_whose_priority_names_no_queue_is_dropped_and_counted() {
 }
 
 #[test]
-fn depth_counts_all_priorities_of_the_port_and_no_other_port() {
+fn depth_is_that_of_the_queue_of_the_packets_priority() {
     let mut switch = shaping_port_2();
     switch.set_port(3, shaped(), 0).expect("a port");
     for (port, priority, mark) in [
@@ -144,8 +144,8 @@ fn depth_counts_all_priorities_of_the_port_and_no_other_port() {
         left,
         [
             (2, b'a', seen(0, 0, 0, 0)),
-            (2, b'c', seen(0, 1, 1_000, 2)),
-            (2, b'd', seen(0, 2, 2_000, 1)),
+            (2, b'c', seen(0, 0, 1_000, 0)),
+            (2, b'd', seen(0, 0, 2_000, 0)),
             (2, b'b', seen(0, 0, 3_000, 0)),
             (3, b'x', seen(0, 0, 0, 0)),
             (3, b'y', seen(0, 0, 1_000, 0)),

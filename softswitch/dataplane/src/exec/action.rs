@@ -142,7 +142,9 @@ pub(crate) fn run(cx: &mut Cx<'_>, packet: &mut Packet, prims: &[Prim], args: &[
             }
             Prim::Truncate(bytes) => {
                 let bytes = view(cx, packet, args).eval(*bytes);
-                packet.request().truncate = Some(usize::try_from(bytes).unwrap_or(usize::MAX));
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                let truncate = &mut packet.request().truncate;
+                *truncate = Some(truncate.map_or(bytes, |before| before.min(bytes)));
             }
             Prim::Jump(to) => next = *to as usize,
             Prim::JumpIfZero { condition, to } => {

@@ -140,6 +140,13 @@ impl Packet {
         self.requests.truncate
     }
 
+    /// Forgets the length limit that the program requested.
+    pub(crate) fn keep_whole(&mut self) {
+        if let Some(requests) = self.requests() {
+            requests.truncate = None;
+        }
+    }
+
     /// The frame as it entered this pass.
     pub(crate) fn original(&self) -> &[u8] {
         self.buf.get(self.start..self.end).unwrap_or_default()

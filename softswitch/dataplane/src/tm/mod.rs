@@ -152,9 +152,9 @@ impl TrafficManager {
             .sum()
     }
 
-    /// Queued packets of a port.
-    pub(crate) fn depth(&self, port: Port) -> usize {
-        self.port(port).map_or(0, PortState::waiting)
+    /// Packets in the queue of a port and priority.
+    pub(crate) fn depth(&self, port: Port, priority: usize) -> usize {
+        self.port(port).map_or(0, |state| state.waiting(priority))
     }
 
     /// Counts a packet as passed if its egress port has no queued packets and no shaper; else returns false.

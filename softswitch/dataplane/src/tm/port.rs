@@ -137,9 +137,11 @@ impl PortState {
         self.open = self.unshaped && !held;
     }
 
-    /// Packets in all queues.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting
+    /// Packets in a queue.
+    pub(super) fn waiting(&self, priority: usize) -> usize {
+        self.queues
+            .get(priority)
+            .map_or(0, |queue| queue.packets.len())
     }
 
     /// Counts a packet as passed if no packet is queued and nothing is shaped; else returns false.

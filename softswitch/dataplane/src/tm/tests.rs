@@ -147,7 +147,7 @@ fn packets_of_a_held_port_wait_and_leave_one_at_a_time() {
             Admission::TailDrop(..)
         ]
     ));
-    assert_eq!((tm.next_dequeue_ns(), tm.depth(1)), (None, 2));
+    assert_eq!((tm.next_dequeue_ns(), tm.depth(1, 0)), (None, 2));
     let length = |packet: Option<Box<Packet>>| packet.map(|packet| packet.length);
     assert_eq!(length(tm.dequeue_held(1, 5)), Some(60));
     assert!(tm.dequeue(u64::MAX).is_none());

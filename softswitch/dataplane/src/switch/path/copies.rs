@@ -98,7 +98,9 @@ impl Switch {
 
     /// Enqueues one copy per replica of a group; the packet itself becomes the last.
     #[inline(never)]
-    pub(super) fn multicast(&mut self, packet: Box<Packet>, group: u64) {
+    pub(super) fn multicast(&mut self, mut packet: Box<Packet>, group: u64) {
+        // As in bmv2, copies have all bytes of the payload.
+        packet.keep_whole();
         let rid = self.program.ir.intrinsics.egress_rid;
         let group = u32::try_from(group).unwrap_or(0);
         let count = self.replication.groups.get(&group).map_or(0, Vec::len);
@@ -120,9 +122,6 @@ impl Switch {
                 let mut copy = self.pool.take();
                 if let Some(packet) = &original {
                     copy.copy_from(packet);
-                    if let Some(limit) = packet.truncate_bytes() {
-                        copy.request().truncate = Some(limit);
-                    }
                 }
                 copy
             };

@@ -54,6 +54,9 @@ impl Switch {
         let recirculate = packet
             .requests()
             .and_then(|requests| requests.recirculate.take());
+        if recirculate.is_some() {
+            packet.keep_whole();
+        }
         let (code, ir) = (self.native.as_deref(), &self.program.ir);
         let update_checksums = result.update_checksums;
         if !stages::deparse_at_once(code, ir, &mut packet, update_checksums) {
@@ -105,7 +108,7 @@ impl Switch {
                 self.timestamp_us().saturating_sub(enqueued_us)
             }),
             deq_qdepth: if_read(intrinsics.deq_qdepth, &|| {
-                self.tm.depth(packet.egress_port) as u64
+                self.tm.depth(packet.egress_port, packet.queue()) as u64
             }),
             egress_spec: self.config.no_drop(),
             enqueued_us: if_read(intrinsics.enq_timestamp, &|| {

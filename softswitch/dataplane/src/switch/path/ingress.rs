@@ -132,6 +132,7 @@ impl Switch {
     fn resubmit(&mut self, mut packet: Box<Packet>, length: u32, list: u16) {
         self.externs.stats.resubmitted += 1;
         self.log_words(&packet, "Resubmitting packet");
+        packet.keep_whole();
         self.reset_fields(&mut packet, list, RESUBMITTED);
         packet.length = length;
         store_opt(

@@ -17,11 +17,11 @@ impl Switch {
         priority: u64,
     ) -> Option<Box<Packet>> {
         packet.enqueued_ns = self.now_ns;
-        if self.program.ir.intrinsics.enq_qdepth.is_some() {
-            packet.enq_qdepth = self.tm.depth(packet.egress_port) as u64;
-        }
         // Three bits wide, so it names one of the eight queues; as in bmv2, the highest priority leaves first.
         packet.priority = priority as u8;
+        if self.program.ir.intrinsics.enq_qdepth.is_some() {
+            packet.enq_qdepth = self.tm.depth(packet.egress_port, packet.queue()) as u64;
+        }
         if priority >= u64::from(self.config.queues) {
             return self.drop_priority(packet);
         }
@@ -75,7 +75,10 @@ impl Switch {
     /// Its fields describe the drop: `egress_spec` is the port that it was for, and both depths are those at the drop.
     fn deflect(&mut self, mut packet: Box<Packet>, port: Port) -> Option<Box<Packet>> {
         let intrinsics = &self.program.ir.intrinsics;
-        let (original, depth) = (packet.egress_port, self.tm.depth(packet.egress_port));
+        let (original, depth) = (
+            packet.egress_port,
+            self.tm.depth(packet.egress_port, packet.queue()),
+        );
         self.tm.count_deflected(original, packet.queue());
         self.externs.stats.deflected += 1;
         let phv = &mut packet.phv;
