@@ -69,12 +69,17 @@ impl Program {
     }
 
     /// Tables with their const and default entries.
-    pub(crate) fn fresh_tables(&self, seed: u64) -> Vec<TableState> {
+    pub(crate) fn fresh_tables(&self, seed: u64, now_ns: u64) -> Vec<TableState> {
         let fresh = |(info, spec): (&TableInfo, &Table)| {
             let mut table = TableState::new(spec, &self.ir.actions, seed);
             // `from_json` inserted the same entries into such a table and would have refused a bad one.
             let inserted = self.insert_const_entries(info, spec, &mut table);
             debug_assert!(inserted.is_ok());
+            for slot in table.slots() {
+                if let Some(idle) = table.idle_mut() {
+                    idle.start(slot, 0, now_ns);
+                }
+            }
             table
         };
         self.info

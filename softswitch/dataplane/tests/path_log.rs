@@ -233,6 +233,16 @@ fn frames_are_dumped_at_level_info_only_if_asked() {
 }
 
 #[test]
+fn a_reset_of_the_state_does_not_end_the_log() {
+    let mut switch = router(LogLevel::Debug, 0);
+    switch.receive(1, &frame(64), 0);
+    assert!(!lines(&mut switch).is_empty());
+    switch.reset_state();
+    switch.receive(1, &frame(64), 0);
+    assert!(!lines(&mut switch).is_empty());
+}
+
+#[test]
 fn copies_have_numbers_of_their_own() {
     let mut switch = logged("l2_learning", LogLevel::Debug, 0);
     let members = [2, 3].map(|port| Replica { port, instance: 1 });

@@ -272,6 +272,10 @@ fn extract(
             if !bits.is_multiple_of(8) {
                 return Err(errors.invalid_argument);
             }
+            let wanted = u64::from(info.fixed_bytes).saturating_add(bits / 8);
+            if wanted > packet.payload().len() as u64 {
+                return Err(errors.packet_too_short);
+            }
             let bytes = u32::try_from(bits / 8)
                 .ok()
                 .filter(|b| *b <= varbit.max_bytes);

@@ -454,7 +454,7 @@ mod tests {
         let json = std::fs::read(path).expect("the project's program");
         let program = Program::from_json(&json).expect("a valid program");
         let native = program.native.as_ref().expect("it has code");
-        let tables = program.fresh_tables(0);
+        let tables = program.fresh_tables(0, 0);
         let fits = |change: &dyn Fn(&mut ProgramInfo)| {
             let mut info = program.info.clone();
             change(&mut info);

@@ -129,7 +129,7 @@ const MAX_PORT: Port = 65_535;
 impl Switch {
     /// A switch without ports that runs `program`; const and default entries are in place.
     pub fn new(program: Program, config: SwitchConfig) -> Self {
-        let tables = program.fresh_tables(config.seed);
+        let tables = program.fresh_tables(config.seed, config.start_ns);
         let mut externs = Externs::new(
             &program.info,
             config.seed,
@@ -164,7 +164,7 @@ impl Switch {
     pub fn replace_program(&mut self, program: Program) {
         let mut stats = self.externs.stats;
         stats.dropped_reconfigured += self.tm.clear_queues(&mut self.pool);
-        self.tables = program.fresh_tables(self.config.seed);
+        self.tables = program.fresh_tables(self.config.seed, self.now_ns);
         self.profiles = fresh_profiles(&program);
         let log = self.externs.path_log.take();
         self.externs = Externs::new(
@@ -182,9 +182,10 @@ impl Switch {
     /// Empties tables, meters, counters, registers, value sets, groups and undrained digests, as if the program were
     /// loaded anew; ports, packets, clone sessions and parameters of CRCs stay.
     pub fn reset_state(&mut self) {
-        self.tables = self.program.fresh_tables(self.config.seed);
+        self.tables = self.program.fresh_tables(self.config.seed, self.now_ns);
         self.profiles = fresh_profiles(&self.program);
         let custom_crcs = std::mem::take(&mut self.externs.custom_crcs);
+        let path_log = self.externs.path_log.take();
         self.externs = Externs::new(
             &self.program.info,
             self.config.seed,
@@ -192,6 +193,7 @@ impl Switch {
             self.externs.stats,
         );
         self.externs.custom_crcs = custom_crcs;
+        self.externs.path_log = path_log;
         self.native = code(&self.program, &self.config, (&self.externs, &self.tables));
         self.replication.groups.clear();
     }

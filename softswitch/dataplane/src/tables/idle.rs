@@ -114,6 +114,13 @@ impl IdleTimers {
             idle.due_ns = start_ns.saturating_add(idle.effective_ns());
             self.heap.push(Reverse((idle.due_ns, slot)));
         }
+        // Changed timeouts leave stale timers behind, which may be due in days.
+        if self.heap.len() > 2 * self.slots.len() + 64 {
+            let armed = (0..).zip(&self.slots).filter(|(_, idle)| idle.due_ns > 0);
+            self.heap = armed
+                .map(|(slot, idle)| Reverse((idle.due_ns, slot)))
+                .collect();
+        }
     }
 }
 
@@ -147,6 +154,19 @@ mod tests {
         assert_eq!(timers.last_hit_ns(0), SECOND_NS / 2);
         assert_eq!(expired(&mut timers, SECOND_NS * 2), [0_u32; 0]);
         assert_eq!(expired(&mut timers, SECOND_NS * 5 / 2), [0]);
+    }
+
+    #[test]
+    fn timers_do_not_grow_with_the_number_of_changes() {
+        let mut timers = IdleTimers::default();
+        timers.start(0, SECOND_NS, 0);
+        timers.start(1, 3_600 * SECOND_NS, 0);
+        for change in 0..10_000 {
+            timers.set(1, (3_600 + change) * SECOND_NS, change);
+        }
+        assert!(timers.heap.len() < 100);
+        assert_eq!(expired(&mut timers, SECOND_NS), [0]);
+        assert_eq!(expired(&mut timers, 20_000 * SECOND_NS), [0, 1]);
     }
 
     #[test]
