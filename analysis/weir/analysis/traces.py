@@ -141,7 +141,8 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     is shorter: a policer drops at the end of a burst, when the bucket is empty.
 
     A hole filled within `REORDERING_PACKETS` packets, and within half an RTT where the capture has the
-    handshake, is reordering. A lost retransmission leaves no hole and is not counted.
+    handshake, is reordering. A lost retransmission leaves no hole and is not counted. Neither is a packet from
+    before the first one captured: its hole opened earlier, when is not known.
     """
     data = np.flatnonzero(flow.payload_bytes > 0)
     seq, end = flow.seq[data], flow.seq[data] + flow.payload_bytes[data]
@@ -149,7 +150,7 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     before = np.concatenate([seq[:1], reached[:-1]])
     first_seen = np.zeros(len(data), dtype=bool)
     first_seen[np.unique(seq, return_index=True)[1]] = True
-    fills = np.flatnonzero((seq < before) & first_seen)
+    fills = np.flatnonzero((seq >= end[0]) & (seq < before) & first_seen)
     opened = np.searchsorted(reached, seq[fills], side="right")  # the packet that opened the hole
     jumped = np.maximum(seq - before, 0)
     missed_bytes = max(int(jumped.sum()) - int(flow.payload_bytes[data[fills]].sum()), 0)

@@ -64,6 +64,17 @@ def test_a_hole_that_is_never_filled_is_no_loss_but_unfilled() -> None:
     assert (seen.losses, seen.unfilled) == (0, 1)
 
 
+def test_a_hole_that_opened_before_the_capture_is_no_loss_at_a_time_in_it() -> None:
+    numbers = [*range(100, 110), 97, 98, *range(110, 115), *range(118, 130)]
+    flow = make_trace(range(0, 10 * len(numbers), 10), seq=segments(*numbers), payload=[MSS] * len(numbers))
+    seen = as_received(flow)
+    assert seen.losses == 0
+    assert seen.time_ns.tolist() == flow.time_ns.tolist()
+    # What came from before the capture does not fill the hole in it.
+    assert seen.unfilled == 1
+    assert seen.complete == pytest.approx(1 - 3 / 30)
+
+
 def test_a_segment_received_twice_is_no_loss() -> None:
     flow = make_trace(range(10, 80, 10), seq=segments(0, 1, 2, 3, 4, 1, 5), payload=[MSS] * 7)
     assert as_received(flow).losses == 0
