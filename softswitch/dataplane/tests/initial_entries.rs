@@ -2,7 +2,7 @@
 //! Entries that a program brings: they have idle timeouts and an order.
 
 use crate::common;
-use common::{ethernet, program_json, send};
+use common::{ethernet, send};
 use weir_dataplane::*;
 
 const SECOND_NS: u64 = 1_000_000_000;

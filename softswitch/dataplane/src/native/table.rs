@@ -72,14 +72,10 @@ impl Writer<'_, '_> {
 
     /// The key as the table compares it.
     fn key(&mut self, spec: &Table) -> Result<Vec<Value>, Refused> {
-        let mut key = vec![None; usize::from(spec.key_words)];
-        let mut masks = Vec::new();
+        // Per word, the fields of each header together, so that one mask clears them if it is not valid.
+        let mut key = vec![Vec::<(Option<Field>, Value)>::new(); usize::from(spec.key_words)];
         for part in &spec.key {
             self.code.check_size()?;
-            let valid = match part.valid {
-                None => None,
-                Some(valid) => Some(self.all_ones_if(valid, &mut masks)?),
-            };
             for (i, value) in self.code.key_words(part.field)?.into_iter().enumerate() {
                 let value = match &part.mask {
                     None => value,
@@ -93,26 +89,40 @@ impl Writer<'_, '_> {
                         self.code.b.ins().band_imm(value, mask.cast_signed())
                     }
                 };
-                let value = match valid {
-                    None => value,
-                    Some(ones) => self.code.b.ins().band(value, ones),
-                };
                 let value = match part.shift {
                     0 => value,
                     by => self.code.b.ins().ishl_imm(value, i64::from(by)),
                 };
                 let word = key.get_mut(usize::from(part.word) + i).ok_or(Refused)?;
-                *word = Some(match *word {
-                    None => value,
-                    Some(old) => self.code.b.ins().bor(old, value),
-                });
+                match word.iter_mut().find(|(valid, _)| *valid == part.valid) {
+                    Some((_, fields)) => *fields = self.code.b.ins().bor(*fields, value),
+                    None => word.push((part.valid, value)),
+                }
             }
         }
-        let word = |word: Option<Value>| word.unwrap_or_else(|| self.code.number(0));
-        Ok(key.into_iter().map(word).collect())
+        let mut masks = Vec::new();
+        let mut words = Vec::new();
+        for headers in key {
+            let mut word = None;
+            for (valid, fields) in headers {
+                let fields = match valid {
+                    None => fields,
+                    Some(valid) => {
+                        let ones = self.all_ones_if(valid, &mut masks)?;
+                        self.code.b.ins().band(fields, ones)
+                    }
+                };
+                word = Some(match word {
+                    None => fields,
+                    Some(others) => self.code.b.ins().bor(others, fields),
+                });
+            }
+            words.push(word.unwrap_or_else(|| self.code.number(0)));
+        }
+        Ok(words)
     }
 
-    /// All ones if a header is valid, else 0; once for all fields of a header in a key.
+    /// All ones if a header is valid, else 0; once per key.
     fn all_ones_if(
         &mut self,
         valid: Field,
@@ -121,7 +131,7 @@ impl Writer<'_, '_> {
         if let Some((_, ones)) = made.iter().find(|(of, _)| *of == valid) {
             return Ok(*ones);
         }
-        let bit = self.code.field(valid)?;
+        let bit = self.code.byte(valid.offset)?;
         let ones = self.code.b.ins().ineg(bit);
         made.push((valid, ones));
         Ok(ones)
