@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.learning import FlowLearner, LearningStatus
@@ -17,13 +19,18 @@ _CHECKS_PER_LIMIT = 4
 
 
 class FlowFollower:
-    """The flows of one phase's learned policers."""
+    """The flows of one phase's learned policers.
+
+    A new flow's entry names a cell and never writes it, so a flow that is announced while a change is being
+    written is policed as the cell is: at the old rate until the change reaches the cell, then at the new one.
+    """
 
     def __init__(self, control: SwitchControl, phase: PhasePlan) -> None:
         """Prepare; :meth:`start` is the first to use the connection."""
         self._control = control
         self._phase = phase
         self._learned = {policer.index: policer for policer in phase.policers if policer.learned_cells}
+        self._writing_cells = asyncio.Lock()
         self._learner = FlowLearner({base: policer.learned_cells for base, policer in self._learned.items()})
 
     async def start(self) -> None:
@@ -35,6 +42,16 @@ class FlowFollower:
         for entry in self._learner.adopt(await self._control.learned_flows(self._phase)):
             await self._control.session.write_batch([("delete", entry)])
         await self._control.session.announce_flows()
+
+    @asynccontextmanager
+    async def changing_to(self, phase: PhasePlan) -> AsyncIterator[None]:
+        """While the cells of `phase` are written: from the begin on, idle flows leave cells with its values.
+
+        Writes of cells do not overlap, because a switch may execute two requests in either order.
+        """
+        async with self._writing_cells:
+            self._phase = phase
+            yield
 
     async def run(self) -> None:
         """Run until cancelled. Raises ControlPlaneError if the switch refuses or disconnects."""
@@ -63,9 +80,10 @@ class FlowFollower:
             packets = {cell: count.packets for cell, count in counts.items()}
             for entry in self._learner.idle(packets, time.monotonic(), limits_s):
                 cell = dict(entry.args)["cell"]
-                owner = next(policer for policer in self._learned.values() if cell in policer.learned_cells)
-                # Writing the cell refills its bucket, so that the next flow starts with a full one.
-                await self._control.session.write_batch(
-                    [("delete", entry), ("modify", owner.meter_cell(cell))]
-                )
+                async with self._writing_cells:
+                    owner = next(policer for policer in self._phase.policers if cell in policer.learned_cells)
+                    # Writing the cell refills its bucket, so that the next flow starts with a full one.
+                    await self._control.session.write_batch(
+                        [("delete", entry), ("modify", owner.meter_cell(cell))]
+                    )
                 self._learner.forget(entry)

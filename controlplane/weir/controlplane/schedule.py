@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.entities import changes
+from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan, Step
 
 _NS = 1_000_000_000
@@ -51,8 +53,12 @@ class MadeChange:
         return {**policer.as_dict(), "match": change.match is not None}
 
 
-async def run_schedule(control: SwitchControl, phase: PhasePlan, made: list[MadeChange]) -> None:
+async def run_schedule(
+    control: SwitchControl, phase: PhasePlan, made: list[MadeChange], follower: FlowFollower | None = None
+) -> None:
     """Make the changes of ``phase``, whose traffic starts now; append each to ``made`` when it is written.
+
+    ``follower`` is that of the phase's learned policers, if it has any: it takes over each change.
 
     Raises:
         ControlPlaneError: the switch refused a change, reads back something else, or disconnected.
@@ -62,9 +68,10 @@ async def run_schedule(control: SwitchControl, phase: PhasePlan, made: list[Made
     for step in phase.steps:
         await asyncio.sleep(max(0.0, begin_s + step.at_ns / _NS - time.monotonic()))
         update = changes(current.entities, step.plan.entities)
-        before_ns = time.time_ns(), None if clock is None else await clock()
-        await control.write(update)
-        after_ns = None if clock is None else await clock(), time.time_ns()
+        async with nullcontext() if follower is None else follower.changing_to(step.plan):
+            before_ns = time.time_ns(), None if clock is None else await clock()
+            await control.write(update)
+            after_ns = None if clock is None else await clock(), time.time_ns()
         switch_ns = None if before_ns[1] is None or after_ns[0] is None else (before_ns[1], after_ns[0])
         made.append(MadeChange(step, len(update), (before_ns[0], after_ns[1]), switch_ns))
         await control.check(step.plan)

@@ -91,6 +91,7 @@ async def run_phase(
     Raises ControlPlaneError, after the flows have ended, when the switch rejected a change or an entry.
     """
     follower = FlowFollower(control, phase)
+    learned = any(policer.learned_cells for policer in phase.policers)
     begun, loop = asyncio.Event(), asyncio.get_running_loop()
     applied: list[MadeChange] = []
 
@@ -99,9 +100,8 @@ async def run_phase(
 
     async def changes() -> None:
         await begun.wait()
-        await run_schedule(control, phase, applied)
+        await run_schedule(control, phase, applied, follower if learned else None)
 
-    learned = any(policer.learned_cells for policer in phase.policers)
     if learned:
         await follower.start()
     following = asyncio.create_task(follower.run()) if learned else None
