@@ -102,9 +102,9 @@ class Switch:
     async def check(self, phase: PhasePlan) -> None:
         pass
 
-    def announce(self, phase: PhasePlan, *ports: int) -> None:
+    def announce(self, base: int, *ports: int) -> None:
         flow: dict[str, Any] = {"src": 1, "dst": 2, "protocol": 17, "dst_port": 9}
-        data = [{**flow, "src_port": port, "base": phase.policers[0].index} for port in ports]
+        data = [{**flow, "src_port": port, "base": base} for port in ports]
         self.digests.put_nowait(P4DigestList("flow_digest_t", list_id=1, timestamp=0, data=data))
 
     def rates(self, phase: PhasePlan) -> set[int]:
@@ -115,6 +115,10 @@ class Switch:
 def phase_of(text: str = EXPERIMENT) -> PhasePlan:
     experiment = parse_experiment(text)
     return make_plan(experiment, attachment_of(experiment)).phases[0]
+
+
+def base_of(phase: PhasePlan) -> int:
+    return phase.policers[0].index
 
 
 def switch_of(phase: PhasePlan) -> Switch:
@@ -154,7 +158,7 @@ def test_an_idle_flow_leaves_its_cell_with_the_rate_of_the_last_change() -> None
         assert switch.rates(phase) == {OLD_BYTES_PER_S}
         await run_schedule(switch.control, phase, [], follower)
         assert switch.rates(phase) == {NEW_BYTES_PER_S}
-        switch.announce(phase, 5)
+        switch.announce(base_of(phase), 5)
         await until_freed(switch)
         assert switch.entries == {}
         assert switch.rates(phase) == {NEW_BYTES_PER_S}
@@ -178,7 +182,7 @@ def test_a_change_waits_for_an_idle_flows_write_so_that_the_old_rate_cannot_come
         raise AssertionError("the change was written beside the cell of an idle flow")
 
     async def change_while_freeing(follower: FlowFollower) -> None:
-        switch.announce(phase, 5)
+        switch.announce(base_of(phase), 5)
         await freeing.wait()
         changing_to = follower.changing_to
 
@@ -205,7 +209,7 @@ def test_a_flow_announced_during_a_change_gets_its_entry_and_the_cell_gets_the_n
 
     async def learn_while_changing(follower: FlowFollower) -> None:
         async def learn() -> None:
-            switch.announce(phase, 5)
+            switch.announce(base_of(phase), 5)
             assert [operation for operation, _ in await switch.writes.get()] == ["insert"]
 
         switch.before_change = learn
@@ -214,3 +218,15 @@ def test_a_flow_announced_during_a_change_gets_its_entry_and_the_cell_gets_the_n
         assert switch.rates(phase) == {NEW_BYTES_PER_S}
 
     following(switch, phase, learn_while_changing)
+
+
+def test_an_announcement_of_an_earlier_phases_policer_does_not_end_the_next_phase() -> None:
+    phase = phase_of()
+    switch = switch_of(phase)
+
+    async def learn(follower: FlowFollower) -> None:
+        switch.announce(base_of(phase) + 1000, 5)
+        switch.announce(base_of(phase), 5)
+        assert [operation for operation, _ in await switch.writes.get()] == ["insert"]
+
+    following(switch, phase, learn)

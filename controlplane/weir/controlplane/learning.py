@@ -49,14 +49,19 @@ class FlowLearner:
         """`pools`: the cells for flows of each learned policer, by its base cell."""
         self._free = {base: list(reversed(cells)) for base, cells in pools.items()}
         self._entries: dict[tuple[str, tuple[Match, ...]], tuple[int, TableEntry]] = {}
+        self.messages_skipped = 0
+        """Messages of policers without a pool here."""
         self._last_packets: dict[int, tuple[int, float]] = {}
         self._without_cell: dict[int, set[tuple[str, tuple[Match, ...]]]] = {base: set() for base in pools}
 
     def entries(self, digest: Digest) -> list[TableEntry]:
         """Entries for the flows of a digest that are new and for which a cell is free.
 
+        A flow of a policer without a pool is skipped: its message was sent before that policer, one of an
+        earlier phase, was taken off the switch.
+
         Raises:
-            ReadError: the digest is unknown, or its policer has no pool.
+            ReadError: the digest is unknown.
         """
         if digest.digest_id not in TABLES:
             raise ReadError(f"digest {digest.digest_id!r}; valid: {', '.join(TABLES)}")
@@ -70,7 +75,8 @@ class FlowLearner:
     def _entry(self, table: str, message: Any) -> TableEntry | None:
         base = int(message["base"])
         if base not in self._free:
-            raise ReadError(f"a new flow of policer {base}; valid: {', '.join(map(str, self._free))}")
+            self.messages_skipped += 1
+            return None
         key = table, tuple(Match(name, int(message[name])) for name in _KEYS)
         if key in self._entries:
             return None  # announced again before the entry was written

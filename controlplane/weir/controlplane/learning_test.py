@@ -66,10 +66,16 @@ def test_policers_do_not_share_their_pools():
     assert cells(learner.entries(announced(2, base=32))) == [200]
 
 
-def test_digests_of_unknown_policers_or_names_are_refused_with_the_valid_ones():
+def test_flows_of_an_earlier_phases_policers_are_skipped_and_counted():
     learner = FlowLearner({BASE: range(100, 101)})
-    with pytest.raises(ReadError, match=r"policer 7; valid: 16"):
-        learner.entries(announced(1, base=7))
+    assert learner.entries(announced(1, 2, base=7)) == []
+    assert learner.messages_skipped == 2
+    assert cells(learner.entries(announced(1))) == [100]
+    assert learner.status(BASE) == LearningStatus(1, 0, 0)
+
+
+def test_digests_of_unknown_names_are_refused_with_the_valid_ones():
+    learner = FlowLearner({BASE: range(100, 101)})
     with pytest.raises(ReadError, match=r"'other'; valid: flow_digest_t"):
         learner.entries(announced(1, digest="other"))
 
