@@ -55,7 +55,6 @@ def apply_command(
     import asyncio
 
     from weir.cli.changes import show
-    from weir.controlplane.targets.bmv2_queues import set_queues
 
     job.check_queues(thrift_port)
 
@@ -69,11 +68,10 @@ def apply_command(
             return not runs, await control.apply(job.phase)
 
     pushed, update = asyncio.run(apply())
-    if thrift_port is not None:
-        try:
-            set_queues(job.queues, thrift_port)
-        except ControlPlaneError as error:
-            state = "its tables and meters are as planned, its queues may not be; valid: apply again"
-            raise HalfwayError(error, state) from error
+    try:
+        job.set_queues(thrift_port)
+    except ControlPlaneError as error:
+        state = "its tables and meters are as planned, its queues may not be; valid: apply again"
+        raise HalfwayError(error, state) from error
     show(job, "apply", {"pipeline_pushed": pushed}, update, as_json, console)
     return 0

@@ -24,7 +24,7 @@ from weir.controlplane.pipeline import Pipeline, load_for
 from weir.controlplane.plan import Plan, make_plan
 from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.targets import Target
-from weir.controlplane.targets.bmv2_queues import Bmv2Queue, queues_of
+from weir.controlplane.targets.bmv2_queues import Bmv2Queue, queues_of, set_queues
 from weir.controlplane.targets.tofino_pipeline import load_tofino_pipeline
 
 _TIMEOUT_S = 10.0
@@ -82,7 +82,7 @@ class Job:
     ports: Mapping[int, tuple[str, ...]]
     """Port number → names of the hosts and collectors behind it."""
     queues: tuple[Bmv2Queue, ...] = ()
-    """Queues to configure on a bmv2."""
+    """Queues with a rate on a bmv2."""
     compiled: Path | None = None
     """The compiler's output for a Tofino; the pipelines of other targets are part of weir. Over BfRuntime it
     is needed only to load the program."""
@@ -102,7 +102,7 @@ class Job:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user in addition to the changes."""
-        queues = tuple(queue.note for queue in self.queues if queue.note is not None)
+        queues = tuple(queue.note for queue in self.queues)
         bfruntime = self.endpoint.bfruntime
         return (*self.phase.notes, *queues, *_chassis_notes(self.experiment, bfruntime=bfruntime))
 
@@ -119,6 +119,15 @@ class Job:
                 f"hosts.{self.queues[0].host}.rate: bmv2's queues are set through Thrift; "
                 "valid: --thrift-port, or no rate"
             )
+
+    def set_queues(self, thrift_port: int | None) -> None:
+        """Set the queues of all ports in use; none if the target is not bmv2, or `thrift_port` is None.
+
+        Raises ControlPlaneError.
+        """
+        if thrift_port is not None and self.plan.target.name == "bmv2":
+            others = sorted(set(self.ports) - {queue.port for queue in self.queues})
+            set_queues(self.queues, others, thrift_port)
 
     def control(self, part: Part = "primary") -> SwitchControl:
         """A controller, not yet connected: use it as a context manager.

@@ -84,7 +84,6 @@ def watch_command(
     import asyncio
 
     from weir.controlplane.keeper import Keeper
-    from weir.controlplane.targets.bmv2_queues import set_queues
 
     job.check_queues(thrift_port)
     lines = None if log is None else EventLog(log)
@@ -100,8 +99,7 @@ def watch_command(
             console.print(f"{event.kind}: {details}", markup=False, highlight=False, soft_wrap=True)
 
     async def configure_queues() -> None:
-        if thrift_port is not None:
-            await asyncio.to_thread(set_queues, job.queues, thrift_port)
+        await asyncio.to_thread(job.set_queues, thrift_port)
 
     try:
         keeper = Keeper(

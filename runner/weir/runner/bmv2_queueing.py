@@ -49,14 +49,14 @@ class Bmv2Queueing:
     @property
     def slowest_packets_per_s(self) -> int | None:
         """The rate of the slowest queue; None if no queue has a rate."""
-        return min((queue.packets_per_s or 1 for queue in self._queues), default=None)
+        return min((queue.packets_per_s for queue in self._queues), default=None)
 
     def set(self) -> list[str]:
         """Set all queues; returns notes for the reader of the run. Raises ControlPlaneError."""
         self._there(lambda: make_calls(deep_queues(self._others), self._thrift_port))
-        self._there(lambda: set_queues(self._queues, self._thrift_port))
+        self._there(lambda: set_queues(self._queues, (), self._thrift_port))
         return [
-            *(note for queue in self._queues if (note := queue.note) is not None),
+            *(queue.note for queue in self._queues),
             *(
                 f"hosts.{queue.host}.queue_packets: bmv2's queue holds {queue.packets or DEFAULT_PACKETS} "
                 "packets; its drops are counted by gaps, without the names of packets"

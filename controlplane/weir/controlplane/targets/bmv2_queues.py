@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets bmv2's queues, which P4Runtime does not cover, over Thrift, which cannot read them back.
 
+What an earlier experiment set on a running bmv2 cannot be seen either, so the rate and the limit of each used
+port are always set, also those that an experiment leaves out.
+
 bmv2 limits a queue in packets and serves it in packets per second, whatever their size. A rate in bit/s is
 converted with full frames; smaller frames leave at fewer bit/s, which the notes say.
 """
@@ -24,38 +27,43 @@ DEFAULT_PACKETS = 64
 DEEP_PACKETS = 2**20
 """A limit that no burst reaches: 1.5 GB of full frames."""
 
+_NO_RATE = 0
 _NUMBERED = ("WeirIngress.number_packets.last_number", "WeirEgress.queue.last_number")
 """Registers with the number of the last packet to each port, before its queue and after it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bmv2Queue:
-    """The egress queue of one port; None keeps bmv2's default (64 packets, no rate limit)."""
+    """The egress queue of a port with a rate; `packets` None is bmv2's default limit."""
 
     host: str
     port: int
-    packets_per_s: int | None
+    packets_per_s: int
     packets: int | None
 
     @property
     def calls(self) -> tuple[ThriftCall, ...]:
-        """The Thrift calls that set it (targets/simple_switch/thrift/simple_switch.thrift)."""
-        rate, depth = self.packets_per_s, self.packets
-        return (
-            *(() if rate is None else (ThriftCall("set_egress_queue_rate", self.port, TType.I64, rate),)),
-            *(() if depth is None else (ThriftCall("set_egress_queue_depth", self.port, TType.I32, depth),)),
+        """The Thrift calls that set it."""
+        return _calls(
+            self.port, self.packets_per_s, DEFAULT_PACKETS if self.packets is None else self.packets
         )
 
     @property
-    def note(self) -> str | None:
+    def note(self) -> str:
         """The effective rate, for the reader."""
-        if self.packets_per_s is None:
-            return None
         effective = format_rate(self.packets_per_s * FRAME_BYTES * 8)
         return (
             f"hosts.{self.host}.rate: bmv2 serves {self.packets_per_s} packets/s, {effective} of frames of "
             f"{FRAME_BYTES} B and less of smaller ones"
         )
+
+
+def _calls(port: int, packets_per_s: int, packets: int) -> tuple[ThriftCall, ...]:
+    """Calls of targets/simple_switch/thrift/simple_switch.thrift for a port; rate 0: no limit."""
+    return (
+        ThriftCall("set_egress_queue_rate", port, TType.I64, packets_per_s),
+        ThriftCall("set_egress_queue_depth", port, TType.I32, packets),
+    )
 
 
 def queues_of(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> tuple[Bmv2Queue, ...]:
@@ -82,11 +90,11 @@ def _queues(experiment: ExperimentConfig, hosts: Mapping[str, HostPort]) -> Iter
 
 
 def deep_queues(ports: Iterable[int]) -> tuple[ThriftCall, ...]:
-    """The calls that let the queues of ports without a rate hold every burst.
+    """The calls that let the queues of ports without a rate hold every burst, at no rate.
 
     Such a queue waits for the processor only, and bmv2 drops from it without a trace.
     """
-    return tuple(ThriftCall("set_egress_queue_depth", port, TType.I32, DEEP_PACKETS) for port in ports)
+    return tuple(call for port in ports for call in _calls(port, _NO_RATE, DEEP_PACKETS))
 
 
 def tail_drops(ports: Iterable[int], thrift_port: int) -> dict[int, int]:
@@ -101,13 +109,16 @@ def tail_drops(ports: Iterable[int], thrift_port: int) -> dict[int, int]:
     return {port: (before[i] - after[i]) % 2**32 for i, port in enumerate(numbers)}
 
 
-def set_queues(queues: tuple[Bmv2Queue, ...], thrift_port: int) -> None:
+def set_queues(queues: Iterable[Bmv2Queue], others: Iterable[int], thrift_port: int) -> None:
     """Set the queues of the bmv2 that listens on a Thrift port of this machine.
+
+    `others` are used ports without a rate: their queues become as those of a bmv2 that has just started.
 
     Raises:
         SwitchUnreachableError: no bmv2 answers on the port.
         ControlPlaneError: bmv2 refused a queue.
     """
     calls = [call for queue in queues for call in queue.calls]
+    calls += [call for port in others for call in _calls(port, _NO_RATE, DEFAULT_PACKETS)]
     if calls:
         make_calls(calls, thrift_port)

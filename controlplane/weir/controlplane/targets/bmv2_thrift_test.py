@@ -16,11 +16,20 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from weir.controlplane.errors import ControlPlaneError, SwitchUnreachableError
-from weir.controlplane.targets.bmv2_queues import DEEP_PACKETS, deep_queues, tail_drops
+from weir.controlplane.targets.bmv2_queues import (
+    DEEP_PACKETS,
+    DEFAULT_PACKETS,
+    Bmv2Queue,
+    deep_queues,
+    set_queues,
+    tail_drops,
+)
 from weir.controlplane.targets.bmv2_thrift import make_calls, read_registers
 
 BEFORE, AFTER = "WeirIngress.number_packets.last_number", "WeirEgress.queue.last_number"
 Call = tuple[str, dict[int, Any]]
+RATE, DEPTH = "simple_switch:set_egress_queue_rate", "simple_switch:set_egress_queue_depth"
+SETTINGS = (RATE, DEPTH)
 
 
 class Server:
@@ -48,12 +57,12 @@ class Server:
             wrapped.close()
 
     def _answer(self, protocol: Any, name: str, arguments: dict[int, Any]) -> None:
-        if not name.endswith((":bm_register_read", ":set_egress_queue_depth")):
+        if not name.endswith((":bm_register_read", *SETTINGS)):
             protocol.writeMessageBegin(name, TMessageType.EXCEPTION, 0)
             TApplicationException(TApplicationException.UNKNOWN_METHOD, f"no method {name}").write(protocol)
         else:
             protocol.writeMessageBegin(name, TMessageType.REPLY, 0)
-            value = 0 if name.endswith("depth") else self._registers.get((arguments[2], arguments[3]))
+            value = 0 if name.endswith(SETTINGS) else self._registers.get((arguments[2], arguments[3]))
             if value is None:  # field 1 is the exception that the call declares
                 protocol.writeFieldBegin("ouch", TType.STRUCT, 1)
                 protocol.writeFieldStop()
@@ -88,8 +97,26 @@ def serving(registers: dict[tuple[str, int], int] | None = None) -> Iterator[Ser
 def test_ports_without_a_rate_get_queues_that_hold_every_burst() -> None:
     with serving() as server:
         make_calls(deep_queues([2, 4]), server.port)
-    method = "simple_switch:set_egress_queue_depth"
-    assert server.calls == [(method, {1: 2, 2: DEEP_PACKETS}), (method, {1: 4, 2: DEEP_PACKETS})]
+    assert server.calls == [
+        (RATE, {1: 2, 2: 0}),
+        (DEPTH, {1: 2, 2: DEEP_PACKETS}),
+        (RATE, {1: 4, 2: 0}),
+        (DEPTH, {1: 4, 2: DEEP_PACKETS}),
+    ]
+
+
+def test_what_is_left_out_is_set_too_so_that_nothing_of_an_earlier_experiment_is_left() -> None:
+    queues = (Bmv2Queue("a", 1, 826, 50), Bmv2Queue("b", 2, 8, None))
+    with serving() as server:
+        set_queues(queues, [3], server.port)
+    assert server.calls == [
+        (RATE, {1: 1, 2: 826}),
+        (DEPTH, {1: 1, 2: 50}),
+        (RATE, {1: 2, 2: 8}),
+        (DEPTH, {1: 2, 2: DEFAULT_PACKETS}),
+        (RATE, {1: 3, 2: 0}),
+        (DEPTH, {1: 3, 2: DEFAULT_PACKETS}),
+    ]
 
 
 def test_the_tail_is_the_difference_of_the_numbers_before_and_after_the_queue() -> None:
@@ -108,7 +135,7 @@ def test_a_register_that_the_program_lacks_is_named() -> None:
 
 
 def test_a_refused_call_says_what_was_refused() -> None:
-    (call,) = deep_queues([1])
+    call, _ = deep_queues([1])
     strange = type(call)("set_nothing", 1, TType.I32, 0)
     with serving() as server, pytest.raises(ControlPlaneError, match="bmv2 refused its queues: no method"):
         make_calls([strange], server.port)
