@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from weir.controlplane.apply import SwitchControl
+from weir.controlplane.entities import TableEntry
+from weir.controlplane.errors import WriteError
 from weir.controlplane.learning import FlowLearner, LearningStatus
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.together import together
@@ -70,7 +72,19 @@ class FlowFollower:
         while True:
             entries = self._learner.entries(await self._control.session.next_digest())
             if entries:
-                await self._control.session.write_batch([("insert", entry) for entry in entries])
+                await self._insert(entries)
+
+    async def _insert(self, entries: Sequence[TableEntry]) -> None:
+        """Insert the entries that their table has room for; other flows keep their hashed cells."""
+        try:
+            await self._control.session.write_batch([("insert", entry) for entry in entries])
+        except WriteError as error:
+            full = {update.entity for update in error.updates if update.full}
+            refused = [entry for entry in entries if entry.key in full]
+            if len(refused) < len(error.updates):
+                raise
+            for entry in refused:
+                self._learner.refuse(entry)
 
     async def _age(self) -> None:
         limits_s = self._limits_s()

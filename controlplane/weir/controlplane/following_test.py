@@ -17,6 +17,7 @@ from weir.controlplane.attach import attachment_of
 from weir.controlplane.config import parse_experiment
 from weir.controlplane.connection import Digest, Update
 from weir.controlplane.entities import Changes, Count, MeterCell, TableEntry
+from weir.controlplane.errors import RefusedUpdate, WriteError
 from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.plan import make_plan
@@ -60,8 +61,12 @@ class Switch:
     writes: asyncio.Queue[Sequence[Update]] = field(default_factory=asyncio.Queue)
     before_write: Callable[[], Awaitable[None]] = _go_on
     """Awaited before a batch of a follower takes effect."""
+    room: int = 1000
+    """Entries that the table of learned flows holds."""
     before_change: Callable[[], Awaitable[None]] = _go_on
     """Awaited before a change of a schedule takes effect."""
+    code: str = "RESOURCE_EXHAUSTED"
+    """The code with which an entry beyond `room` is refused."""
     links: None = None
 
     @property
@@ -86,6 +91,9 @@ class Switch:
 
     async def write_batch(self, updates: Sequence[Update]) -> None:
         await self.before_write()
+        if updates[0][0] == "insert" and len(self.entries) == self.room:
+            self.writes.put_nowait(updates)
+            raise WriteError([RefusedUpdate("insert", updates[0][1].key, self.code, "")])
         for operation, entity in updates:
             if isinstance(entity, MeterCell):
                 self.cells[entity.index] = entity
@@ -230,3 +238,34 @@ def test_an_announcement_of_an_earlier_phases_policer_does_not_end_the_next_phas
         assert [operation for operation, _ in await switch.writes.get()] == ["insert"]
 
     following(switch, phase, learn)
+
+
+def test_a_full_table_leaves_new_flows_in_their_hashed_cells_and_learning_goes_on() -> None:
+    phase = phase_of()
+    switch = switch_of(phase)
+    switch.room = 0
+
+    async def learn(follower: FlowFollower) -> None:
+        switch.announce(base_of(phase), 5)
+        await switch.writes.get()
+        switch.announce(base_of(phase), 6)
+        while follower.status()["each"].flows_without_cell < 2:
+            await asyncio.sleep(0)
+        assert follower.status()["each"].cells_free == 2
+
+    following(switch, phase, learn)
+
+
+def test_another_refusal_of_an_entry_is_raised() -> None:
+    phase = phase_of()
+    switch = switch_of(phase)
+    switch.room, switch.code = 0, "INTERNAL"
+
+    async def learn() -> None:
+        follower = FlowFollower(switch.control, phase)
+        switch.announce(base_of(phase), 5)
+        async with asyncio.timeout(_PATIENCE_S):
+            await follower.run()
+
+    with pytest.raises(WriteError, match="INTERNAL"):
+        asyncio.run(learn())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Meter cells for the flows of learned policers: allocation, ageing, exhaustion. Pure, no I/O.
 
-A flow for which no cell is free stays in the hashed cell that the pipeline uses until a flow is learned, so a
-flood of new flows takes nothing from known ones. `FlowLearner.status` has the number of such flows; the
-pipeline's `unlearned_counter` counts their packets.
+A flow for which no cell or no entry is free stays in the hashed cell that the pipeline uses until a flow is
+learned, so a flood of new flows takes nothing from known ones. `FlowLearner.status` has the number of such
+flows; the pipeline's `unlearned_counter` counts their packets.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _MAX_WITHOUT_CELL = 1 << 16
 class LearningStatus:
     """The status of a learned policer: flows with a cell, free cells, and flows for which none was free.
 
+    Flows without a cell are also those that the switch's table had no room for.
+
     `flows_without_cell` counts each flow once, and at most 65,536.
     """
 
@@ -51,6 +53,8 @@ class FlowLearner:
         self._entries: dict[tuple[str, tuple[Match, ...]], tuple[int, TableEntry]] = {}
         self.messages_skipped = 0
         """Messages of policers without a pool here."""
+        self._full: set[str] = set()
+        """Tables that had no room for an entry, until one of their flows is forgotten."""
         self._last_packets: dict[int, tuple[int, float]] = {}
         self._without_cell: dict[int, set[tuple[str, tuple[Match, ...]]]] = {base: set() for base in pools}
 
@@ -80,14 +84,30 @@ class FlowLearner:
         key = table, tuple(Match(name, int(message[name])) for name in _KEYS)
         if key in self._entries:
             return None  # announced again before the entry was written
-        if not self._free[base]:
-            if len(self._without_cell[base]) < _MAX_WITHOUT_CELL:
-                self._without_cell[base].add(key)
+        if not self._free[base] or table in self._full:
+            self._leave_without_cell(base, key)
             return None
         self._without_cell[base].discard(key)
         entry = TableEntry(table, key[1], "set_flow_cell", (("cell", self._free[base].pop()),))
         self._entries[key] = base, entry
         return entry
+
+    def _leave_without_cell(self, base: int, key: tuple[str, tuple[Match, ...]]) -> None:
+        if len(self._without_cell[base]) < _MAX_WITHOUT_CELL:
+            self._without_cell[base].add(key)
+
+    def refuse(self, entry: TableEntry) -> None:
+        """Free the cell of an entry for which the switch's table has no room; its flow keeps its hashed cell.
+
+        No flow gets an entry in that table until one of its flows is forgotten.
+
+        Raises:
+            KeyError: the entry is unknown.
+        """
+        base, _ = self._entries[entry.table, entry.matches]
+        self.forget(entry)
+        self._leave_without_cell(base, (entry.table, entry.matches))
+        self._full.add(entry.table)
 
     def adopt(self, entries: Sequence[TableEntry]) -> list[TableEntry]:
         """Adopt the flows that a switch has entries for; returns entries whose cell is unknown or in use."""
@@ -133,6 +153,7 @@ class FlowLearner:
         base, known = self._entries.pop((entry.table, entry.matches))
         cell = dict(known.args)["cell"]
         self._last_packets.pop(cell, None)
+        self._full.discard(entry.table)
         self._free[base].append(cell)
 
     def status(self, base: int) -> LearningStatus:

@@ -60,6 +60,19 @@ def test_a_forgotten_flows_cell_goes_to_the_next_one():
     assert learner.status(BASE) == LearningStatus(1, 0, 0)
 
 
+def test_a_flow_without_room_in_its_table_frees_its_cell_and_waits_until_a_flow_of_that_table_leaves():
+    learner = FlowLearner({BASE: range(100, 104)})
+    first, second = learner.entries(announced(1, 2))
+    learner.refuse(second)
+    assert learner.status(BASE) == LearningStatus(1, 3, 1)
+    assert learner.entries(announced(2, 3)) == []
+    assert learner.status(BASE) == LearningStatus(1, 3, 2)
+    assert len(learner.entries(announced(4, digest="flow_ipv6_digest_t"))) == 1
+    learner.forget(first)
+    assert len(learner.entries(announced(2))) == 1
+    assert learner.status(BASE) == LearningStatus(2, 2, 1)
+
+
 def test_policers_do_not_share_their_pools():
     learner = FlowLearner({BASE: range(100, 101), 32: range(200, 201)})
     assert cells(learner.entries(announced(1))) == [100]

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from weir.controlplane.config.values import POLICER_CELLS
+from weir.controlplane.config.values import LEARNED_FLOWS, POLICER_CELLS
 from weir.controlplane.errors import PipelineError
 from weir.controlplane.pipeline import load_pipeline
 from weir.controlplane.shipped import pipeline_directory
@@ -26,6 +26,7 @@ def test_the_shipped_pipeline_has_what_plans_write() -> None:
     pipeline = load_pipeline()
     assert pipeline.schema.name == "weir"
     assert pipeline.schema.meters["policer"].size == POLICER_CELLS
+    assert pipeline.schema.tables["flow_policer"].size == LEARNED_FLOWS
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from weir.controlplane.attach import (
 )
 from weir.controlplane.cells import allocate
 from weir.controlplane.config import ChangeConfig, ExperimentConfig, MatchConfig, PhaseConfig, Verdict
-from weir.controlplane.config.values import POLICER_CELLS
+from weir.controlplane.config.values import LEARNED_FLOWS, POLICER_CELLS
 from weir.controlplane.entities import (
     CloneSession,
     Entity,
@@ -76,7 +76,8 @@ def make_plan(experiment: ExperimentConfig, attachment: Attachment, *, wired: bo
     With ``wired``, the delay, jitter, loss and rate of lines are of wires beside the switch.
 
     Raises:
-        PlanError: a host without a port, two hosts on one port or address, policers that need too many cells.
+        PlanError: a host without a port, two hosts on one port or address, policers that need too many cells,
+            learned policers of a phase with more flows than the switch holds.
         UnsupportedByTargetError: the experiment needs a capability that its target does not declare.
     """
     target = target_of(experiment, wired=wired)
@@ -105,6 +106,7 @@ def _phase(
     common: tuple[Entity, ...],
     target: Target,
 ) -> PhasePlan:
+    _check_learned_flows(phase)
     hosts = attachment.hosts
     collectors = {name: number for number, name in enumerate(attachment.collectors, FIRST_COLLECTOR)}
     queued = frozenset(name for name, host in experiment.hosts.items() if host.rate is not None)
@@ -128,6 +130,15 @@ def _phase(
         ]
         steps.append(Step(change.at, change, planned(policers, phase.changes[:number])))
     return replace(start, steps=tuple(steps))
+
+
+def _check_learned_flows(phase: PhaseConfig) -> None:
+    asked = {policer.name: policer.flows for policer in phase.policers if policer.flows is not None}
+    if sum(asked.values()) > LEARNED_FLOWS:
+        raise PlanError(
+            f"phase {phase.name}: flows of {', '.join(asked)}: {sum(asked.values())} in sum, more than the "
+            f"switch's table of learned flows holds; valid: at most {LEARNED_FLOWS}"
+        )
 
 
 def _forwarding(

@@ -318,6 +318,24 @@ phases:
 """
 
 
+def test_learned_policers_of_a_phase_have_together_no_more_flows_than_the_switchs_table() -> None:
+    another = """\
+      - {name: more, rate: 8 Mbit/s, burst: 20 ms, mode: per_flow_learned, cells: 4, flows: %d, match: [{}]}
+    changes:
+"""
+    for flows, fits in ((16_344, True), (16_345, False)):
+        experiment = parse_experiment(RICH.replace("    changes:\n", another % flows))
+        if fits:
+            make_plan(experiment, attachment_of(experiment))
+            continue
+        with pytest.raises(PlanError) as error:
+            make_plan(experiment, attachment_of(experiment))
+        assert str(error.value) == (
+            "phase one: flows of learned, more: 16385 in sum, more than the switch's table of learned flows "
+            "holds; valid: at most 16384"
+        )
+
+
 @pytest.fixture(name="rich")
 def _rich() -> PhasePlan:
     experiment = parse_experiment(RICH)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from weir.controlplane.config.values import (
+    LEARNED_FLOWS,
     MAX_DATAGRAM_BYTES,
     MAX_HOSTS,
     Address,
@@ -333,8 +334,9 @@ class PolicerConfig(_Model):
     per_flow_learned: each flow gets a bucket of its own, and until then one of `cells`."""
     cells: PowerOfTwo | None = None
     """Buckets that hashes pick from, a power of two. Each has the rate and burst above."""
-    flows: Annotated[StrictInt | None, Field(ge=1, le=32_768, examples=[1000])] = None
-    """Flows of a per_flow_learned policer that can have a bucket of their own at a time."""
+    flows: Annotated[StrictInt | None, Field(ge=1, le=LEARNED_FLOWS, examples=[1000])] = None
+    """Flows of a per_flow_learned policer that can have a bucket of their own at a time. The switch holds
+    16384 of all learned policers of a phase, and 4096 of IPv6."""
     idle: TimeNs = 60 * 10**9
     """A learned flow that sends nothing for so long loses its bucket to others; 0 s: never."""
     verdict: VerdictConfig = VerdictConfig()

@@ -52,6 +52,9 @@ MAX_DATAGRAM6_BYTES = 1452
 POLICER_CELLS = 65_536
 """Cells of the pipeline's policer meter."""
 
+LEARNED_FLOWS = 16_384
+"""Entries of the pipeline's table of learned IPv4 flows."""
+
 MAX_HOSTS = 250
 """Largest number of hosts in an experiment: they, the collector and the switch share one /24."""
 
