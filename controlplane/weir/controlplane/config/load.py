@@ -190,11 +190,23 @@ def _parse_yaml(text: str, filename: str, form: Form[Any]) -> CommentedMap:
 
 
 def _plain(node: Any, filename: str, location: Location) -> Any:
-    """The tree as plain dicts, lists and scalars; raises ConfigError for an anchor that contains itself."""
+    """The tree as plain dicts, lists and scalars, with text as keys.
+
+    Raises ConfigError for an anchor that contains itself, and for two keys of the same text, as 2 and "2".
+    """
     if len(location) > 32:
         raise ConfigError([f"{filename}: {key_text(location)}: nested too deeply; valid: at most 32 levels"])
     if isinstance(node, CommentedMap):
-        return {str(key): _plain(value, filename, (*location, str(key))) for key, value in node.items()}
+        plain: dict[str, Any] = {}
+        for key, value in node.items():
+            where = (*location, str(key))
+            if str(key) in plain:
+                line = max(_lines_of_key(node, str(key)), default=1)
+                raise ConfigError(
+                    [f"{filename}:{line}: {key_text(where)}: given twice; valid: each key once"]
+                )
+            plain[str(key)] = _plain(value, filename, where)
+        return plain
     if isinstance(node, CommentedSeq):
         return [_plain(value, filename, (*location, index)) for index, value in enumerate(node)]
     for kind in (bool, int, float, str):
@@ -220,10 +232,20 @@ def _line_of(location: Location, tree: CommentedMap) -> int:
     for part in location:
         try:
             if isinstance(node, CommentedMap):
-                line = node.lc.key(part)[0] + 1
-            elif isinstance(node, CommentedSeq) and isinstance(part, int):
+                # A location has the text of keys that are numbers, truth values or null in the file.
+                key = next(key for key in node if str(key) == str(part))
+                line = node.lc.key(key)[0] + 1
+                node = node[key]
+                continue
+            if isinstance(node, CommentedSeq) and isinstance(part, int):
                 line = node.lc.item(part)[0] + 1
             node = node[part]
-        except (KeyError, IndexError, TypeError, AttributeError):
+        except (KeyError, IndexError, TypeError, AttributeError, StopIteration):
             break
     return line
+
+
+def _lines_of_key(node: CommentedMap, text: str) -> list[int]:
+    """Lines, from 1, of the keys of a mapping with this text; none of those merged from another one."""
+    placed = node.lc.data or {}
+    return [placed[key][0] + 1 for key in node if str(key) == text and key in placed]

@@ -320,6 +320,22 @@ CASES = {
         ("flows:", "  a: {delay: 1 ms}\nflows:"),
         "x.yaml:5: a: given twice; valid: each key once",
     ),
+    "hosts whose names are a number and its text": (
+        ("flows:", "  2: {delay: 10 ms}\n  '2': {delay: 1 ms}\nflows:"),
+        "x.yaml:6: hosts.2: given twice; valid: each key once",
+    ),
+    "key of a host whose name is a number": (
+        ("flows:", "  1: {}\n  7: {delay: 10}\nflows:"),
+        "x.yaml:6: hosts.7.delay: 10 has no unit; valid: ns, us, ms, s, min, such as '20 ms'",
+    ),
+    "key of a host whose name is a truth value": (
+        ("flows:", "  true: {delay: 10}\nflows:"),
+        "x.yaml:5: hosts.True.delay: 10 has no unit; valid: ns, us, ms, s, min, such as '20 ms'",
+    ),
+    "key of a host whose name is null": (
+        ("flows:", "  ~: {delay: 10}\nflows:"),
+        "x.yaml:5: hosts.None.delay: 10 has no unit; valid: ns, us, ms, s, min, such as '20 ms'",
+    ),
     "flow to a host that does not exist": (
         ("to: b, duration", "to: bb, duration"),
         "x.yaml:6: flows[0].to: no host 'bb' (did you mean 'b'?); valid: a, b",
