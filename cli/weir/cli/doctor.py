@@ -61,7 +61,9 @@ def doctor(
         str | None,
         typer.Option(metavar="bfruntime://HOST[:PORT]", help="The bf_switchd of that switch."),
     ] = None,
-    device_id: Annotated[int, typer.Option(min=0, help="Id of its chip.")] = 0,
+    device_id: Annotated[
+        int, typer.Option(min=0, max=options.LARGEST_BFRUNTIME_ID, help="Id of its chip.")
+    ] = 0,
     as_json: options.AsJson = False,
 ) -> int:
     """Check what this machine can and cannot do, each with the command that mends it.

@@ -9,6 +9,11 @@ import typer
 from weir.cli import completion
 from weir.controlplane.shipped import find_experiment
 
+LARGEST_DEVICE_ID, LARGEST_ELECTION_ID = 2**64 - 1, 2**128 - 1
+"""P4Runtime has them as uint64 and uint128."""
+LARGEST_BFRUNTIME_ID = 2**32 - 1
+"""Of a device and of a client, which BfRuntime has as uint32."""
+
 
 def _find(given: Path | None) -> Path | None:
     """The file of an experiment argument; None while a shell completes a command without one."""
@@ -49,12 +54,18 @@ DeviceId = Annotated[
     typer.Option(
         "--device-id",
         min=0,
+        max=LARGEST_DEVICE_ID,
         help="Id that the switch was started with; by default the file's, else 1 (of a bf_switchd 0).",
     ),
 ]
 ElectionId = Annotated[
     int,
-    typer.Option("--election-id", min=1, help="No two controllers have one; the highest is primary."),
+    typer.Option(
+        "--election-id",
+        min=1,
+        max=LARGEST_ELECTION_ID,
+        help="No two controllers have one; the highest is primary.",
+    ),
 ]
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="NAME", help="Phase of the experiment; by default the first.")
@@ -63,7 +74,8 @@ Compiled = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Of a Tofino: what the compiler wrote, and the P4Info.")
 ]
 ThriftPort = Annotated[
-    int | None, typer.Option(help="bmv2's, on this machine: its queues are set through it.")
+    int | None,
+    typer.Option(min=1, max=65_535, help="bmv2's, on this machine: its queues are set through it."),
 ]
 TlsCa = Annotated[
     Path | None,

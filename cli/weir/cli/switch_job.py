@@ -11,13 +11,13 @@ from pathlib import Path
 from finsy import GRPCCredentialsTLS
 
 from weir.cli.errors import InputError
-from weir.cli.options import DEFAULT_SWITCH
+from weir.cli.options import DEFAULT_SWITCH, LARGEST_BFRUNTIME_ID
 from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import attachment_of
 from weir.controlplane.bfruntime.program import Compiled, load_compiled
 from weir.controlplane.bfruntime.session import BfRtSession
 from weir.controlplane.config import ExperimentConfig, load_experiment
-from weir.controlplane.config.values import BFRUNTIME, bfruntime_endpoint
+from weir.controlplane.config.values import BFRUNTIME, bfruntime_endpoint, switch_address
 from weir.controlplane.connection import Part
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.pipeline import Pipeline, load_for
@@ -170,16 +170,24 @@ def endpoint_of(address: str | None, device_id: int | None, election_id: int, tl
     """The endpoint at an address, which is one of BfRuntime if it begins with bfruntime://.
 
     Raises:
-        InputError: it is not an address of a bf_switchd, or there are TLS files for one.
+        InputError: it is not an address of a switch, an id is too large for BfRuntime, or there are TLS files
+            for a bf_switchd.
     """
     try:
-        bfruntime = None if address is None else bfruntime_endpoint(address)
+        # gRPC would take a port modulo 65,536.
+        address = None if address is None else switch_address(address)
     except ValueError as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"--switch: {error}") from error
+    bfruntime = None if address is None else bfruntime_endpoint(address)
     if bfruntime is None:
         return Endpoint(address or DEFAULT_SWITCH, 1 if device_id is None else device_id, election_id, tls)
     if tls != Tls():
         raise InputError("a bf_switchd has no TLS; valid: no --tls-ca, --tls-cert and --tls-key")
+    for option, number in (("--device-id", device_id or 0), ("--election-id", election_id)):
+        if number > LARGEST_BFRUNTIME_ID:
+            raise InputError(
+                f"{option} {number}: too large for BfRuntime; valid: at most {LARGEST_BFRUNTIME_ID}"
+            )
     return Endpoint(bfruntime, device_id or 0, election_id, bfruntime=True)
 
 

@@ -24,7 +24,11 @@ def watch(
     device_id: options.DeviceId = None,
     election_id: Annotated[
         int | None,
-        typer.Option(min=1, help="No two controllers have the same; by default 2, and 1 of a backup."),
+        typer.Option(
+            min=1,
+            max=options.LARGEST_ELECTION_ID,
+            help="No two controllers have the same; by default 2, and 1 of a backup.",
+        ),
     ] = None,
     phase: options.PhaseName = None,
     backup: Annotated[

@@ -245,7 +245,8 @@ def bfruntime_endpoint(address: str) -> str | None:
         raise ValueError(message) from error
 
 
-def _switch_address(value: str) -> str:
+def switch_address(value: str) -> str:
+    """The address of a switch in full, of P4Runtime or of a bf_switchd. Raises ValueError."""
     found = bfruntime_endpoint(value)
     return _endpoint(value) if found is None else f"{BFRUNTIME}{found}"
 
@@ -365,7 +366,7 @@ Mac = Annotated[
 Endpoint = Annotated[StrictStr, AfterValidator(_endpoint), _json("192.0.2.1:9559", f"^{_ENDPOINT}$")]
 SwitchAddress = Annotated[
     StrictStr,
-    AfterValidator(_switch_address),
+    AfterValidator(switch_address),
     _json("192.0.2.1:9559", rf"^({_ENDPOINT}|{BFRUNTIME}{_HOST}(:[0-9]{{1,5}})?)$"),
 ]
 InterfaceName = Annotated[StrictStr, AfterValidator(_interface), _json("enp3s0", f"^{_INTERFACE}$")]
