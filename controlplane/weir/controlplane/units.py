@@ -41,7 +41,8 @@ SHARE_UNITS: Mapping[str, int] = {"%": 10**7, "ppm": 10**3, "ppb": 1}
 """billionths per unit."""
 
 _QUANTITY = re.compile(r"\s*(?P<number>[+-]?\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*?)?\s*")
-_LARGEST = 2**63 - 1  # P4Runtime carries rates, bursts and times as int64
+LARGEST = 2**63 - 1
+"""The largest quantity: P4Runtime carries rates, bursts and times as int64."""
 
 
 class UnitError(ValueError):
@@ -81,8 +82,8 @@ class Dimension:
             raise UnitError(
                 f"{_shown(text)} is not a whole number of {self.base}; valid: a multiple of 1 {self.base}"
             )
-        if value > _LARGEST:
-            raise UnitError(f"{_shown(text)} is too large; valid: at most {_LARGEST} {self.base}")
+        if value > LARGEST:
+            raise UnitError(f"{_shown(text)} is too large; valid: at most {LARGEST} {self.base}")
         return int(value)
 
     def format(self, value: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from weir.controlplane.config.checks_policer import burst_holds_a_frame, check_match, check_meter
+from weir.controlplane.config.checks_policer import check_burst, check_match, check_meter
 from weir.controlplane.config.model import ChangeConfig, ExperimentConfig, HostConfig, PhaseConfig
 from weir.controlplane.config.problems import Location, Problem, known
 from weir.controlplane.units import format_time
@@ -57,7 +57,7 @@ def _link_change(change: ChangeConfig, hosts: dict[str, HostConfig], location: L
             message = f"{name} has no rate at the start; valid: give hosts.{name} a rate"
             yield Problem((*location, key), message, depends_on=(("hosts", name, "rate"),))
     if after.rate is not None and after.burst is not None:
-        yield from burst_holds_a_frame(after.burst, after.rate, location)
+        yield from check_burst(after.burst, after.rate, location)
 
 
 def _changed(

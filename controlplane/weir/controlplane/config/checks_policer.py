@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from weir.controlplane.config.model import ExperimentConfig, MatchConfig, PolicerConfig
 from weir.controlplane.config.problems import Location, Problem, known
 from weir.controlplane.config.values import FRAME_BYTES, POLICER_CELLS, PROTOCOLS
-from weir.controlplane.units import Burst, format_rate
+from weir.controlplane.units import LARGEST, Burst, format_rate
 
 
-def burst_holds_a_frame(
+def check_burst(
     burst: Burst, rate_bps: int, location: Location, keys: tuple[str, str] = ("rate", "burst")
 ) -> Iterator[Problem]:
-    """A problem if the bucket is smaller than a frame, which can never pass; ``keys`` name rate and burst."""
+    """A problem if the bucket is smaller than a frame, which can never pass, or too large for P4Runtime.
+
+    ``keys`` name rate and burst.
+    """
+    yield from _burst_fits(burst, rate_bps, location, keys)
     burst_bytes = burst.bytes_at(rate_bps)
     if burst_bytes < FRAME_BYTES:
         least_us = -(-FRAME_BYTES * 8 * 10**6 // rate_bps)
@@ -37,13 +41,26 @@ def check_policer(
         yield from check_match(match, experiment, (*location, "match", index))
 
 
+def _burst_fits(burst: Burst, rate_bps: int, location: Location, keys: tuple[str, str]) -> Iterator[Problem]:
+    burst_bytes = burst.bytes_at(rate_bps)
+    if burst_bytes > LARGEST:
+        yield Problem(
+            (*location, keys[1]),
+            f"a bucket of {burst_bytes} B at {format_rate(rate_bps)} is too large; "
+            f"valid: at most {LARGEST} B",
+            depends_on=((*location, keys[0]),),
+        )
+
+
 _BUCKETS = {"tr3c": ("peak_rate", "peak_burst"), "sr3c": ("excess_burst",), "sr2c": ()}
 """The keys that each meter type has in addition to rate and burst."""
 
 
 def check_meter(policer: PolicerConfig, location: Location) -> Iterator[Problem]:
     """Every problem of its rates, bursts and colours."""
-    yield from burst_holds_a_frame(policer.burst, policer.rate, location)
+    yield from check_burst(policer.burst, policer.rate, location)
+    if policer.excess_burst is not None:  # which may be empty
+        yield from _burst_fits(policer.excess_burst, policer.rate, location, ("rate", "excess_burst"))
     kind: Location = (*location, "meter")
     for owner, keys in _BUCKETS.items():
         for key in keys:
@@ -65,7 +82,7 @@ def check_meter(policer: PolicerConfig, location: Location) -> Iterator[Problem]
             )
         if policer.peak_burst is not None:
             keys_of_peak = ("peak_rate", "peak_burst")
-            yield from burst_holds_a_frame(policer.peak_burst, policer.peak_rate, location, keys_of_peak)
+            yield from check_burst(policer.peak_burst, policer.peak_rate, location, keys_of_peak)
     if policer.meter == "sr2c" and "yellow" in policer.verdict.model_fields_set:
         message = "a sr2c meter has no yellow; valid: leave it out, or meter: sr3c or tr3c"
         yield Problem((*location, "verdict", "yellow"), message, depends_on=(kind,))

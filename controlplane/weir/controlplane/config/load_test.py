@@ -299,6 +299,27 @@ CASES = {
         "x.yaml:8: policers[0].rate: 0 Mbit/s is less than one byte per second; "
         "valid: at least 8 bit/s, such as '40 Mbit/s'",
     ),
+    "burst beyond the largest number of bytes": (
+        ("rate: 8 Mbit/s, burst: 20 ms", "rate: 9000000 Tbit/s, burst: 1 min"),
+        "x.yaml:8: policers[0].burst: a bucket of 67500000000000000000 B at 9000000 Tbit/s "
+        "is too large; valid: at most 9223372036854775807 B",
+    ),
+    "peak burst beyond the largest number of bytes": (
+        (
+            "rate: 8 Mbit/s, burst: 20 ms",
+            "meter: tr3c, rate: 8 Mbit/s, burst: 20 ms, peak_rate: 9000000 Tbit/s, peak_burst: 1 min",
+        ),
+        "x.yaml:8: policers[0].peak_burst: a bucket of 67500000000000000000 B at 9000000 Tbit/s "
+        "is too large; valid: at most 9223372036854775807 B",
+    ),
+    "excess burst beyond the largest number of bytes": (
+        (
+            "rate: 8 Mbit/s, burst: 20 ms",
+            "meter: sr3c, rate: 9000000 Tbit/s, burst: 20 ms, excess_burst: 1 min",
+        ),
+        "x.yaml:8: policers[0].excess_burst: a bucket of 67500000000000000000 B at 9000000 Tbit/s "
+        "is too large; valid: at most 9223372036854775807 B",
+    ),
     "burst below a frame": (
         ("burst: 20 ms", "burst: 1 ms"),
         "x.yaml:8: policers[0].burst: a bucket of 1000 B at 8 Mbit/s never passes a full frame; "
@@ -436,6 +457,10 @@ CASES = {
         ("a: {delay: 10 ms}", "a: {packet_cost: 1 ms}"),
         "x.yaml:3: hosts.a.packet_cost: 1 ms for each frame is too long at 10 Gbit/s; "
         "valid: at most 52 us, or a slower line",
+    ),
+    "queue beyond the largest number of bytes": (
+        ("rate: 100 Mbit/s, burst: 15 kB, queue: 64 kB", "rate: 9000000 Tbit/s, queue: 1 min"),
+        "x.yaml:4: hosts.b.queue: 67500000000000000000 B are too large; valid: at most 9223372036854775807 B",
     ),
     "queue below a frame": (
         ("queue: 64 kB", "queue: 1 kB"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from weir.controlplane.config.checks_policer import burst_holds_a_frame
+from weir.controlplane.config.checks_policer import check_burst
 from weir.controlplane.config.model import BackgroundConfig, ExperimentConfig, FlowConfig
 from weir.controlplane.config.problems import Location, Problem
 from weir.controlplane.config.values import FRAME_BYTES
-from weir.controlplane.units import format_time
+from weir.controlplane.units import LARGEST, format_time
 
 DEFAULT_LIMIT_BYTES = 256_000
 """Default size of a queue with a rate; equal to the default of weir-switch's options."""
@@ -51,7 +51,7 @@ def check_queue(experiment: ExperimentConfig, name: str) -> Iterator[Problem]:
                 )
         return
     if host.burst is not None:
-        yield from burst_holds_a_frame(host.burst, host.rate, location)
+        yield from check_burst(host.burst, host.rate, location)
     if host.queue is None:
         return
     queue_location: Location = (*location, "queue")
@@ -82,4 +82,10 @@ def check_queue(experiment: ExperimentConfig, name: str) -> Iterator[Problem]:
             queue_location,
             f"{size} B do not hold one frame; valid: at least {FRAME_BYTES} B (one frame)",
             depends_on=((*location, "rate"),),
+        )
+    elif size > LARGEST:
+        yield Problem(
+            queue_location,
+            f"{size} B are too large; valid: at most {LARGEST} B",
+            depends_on=((*location, "rate"), (*location, "burst"), ("hosts",)),
         )
