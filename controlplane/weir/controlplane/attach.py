@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weir.controlplane.config import ExperimentConfig
+from weir.controlplane.config.values import LARGEST_PORT
 from weir.controlplane.errors import PlanError
 
 SUBNET = ipaddress.IPv4Network("10.0.0.0/24")
@@ -65,7 +66,7 @@ def attachment_of(experiment: ExperimentConfig) -> Attachment:
     """The ports and addresses in the file; those that it leaves out are as `weir run` assigns them.
 
     Raises:
-        PlanError: two of them have the same port or address.
+        PlanError: two of them have the same port or address, or no port is left for the collector.
     """
     taken = {host.address for host in experiment.hosts.values()} - {None}
     free = (str(address) for address in SUBNET.hosts() if str(address) not in {*taken, SWITCH_IP})
@@ -82,12 +83,24 @@ def attachment_of(experiment: ExperimentConfig) -> Attachment:
     }
     if not collectors:
         address = next(free)
-        port = cables.get(DEFAULT_COLLECTOR) or max(host.port for host in hosts.values()) + 1
+        port = cables.get(DEFAULT_COLLECTOR) or _port_after(hosts)
         endpoint = CollectorEndpoint(port, host_mac(address), address, experiment.telemetry.port)
         collectors = {DEFAULT_COLLECTOR: endpoint}
     attachment = Attachment(hosts, collectors)
     check_attachment(experiment, attachment)
     return attachment
+
+
+def _port_after(hosts: Mapping[str, HostPort]) -> int:
+    """The port after those of hosts, for a collector that the file does not give. Raises PlanError."""
+    last = max(hosts, key=lambda name: hosts[name].port)
+    port = hosts[last].port + 1
+    if port > LARGEST_PORT:
+        raise PlanError(
+            f"hosts.{last}.port: none is left for the collector after {hosts[last].port}; "
+            f"valid: below {LARGEST_PORT}, or telemetry.collectors with a port"
+        )
+    return port
 
 
 def check_attachment(experiment: ExperimentConfig, attachment: Attachment) -> None:

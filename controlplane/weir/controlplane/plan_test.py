@@ -401,6 +401,19 @@ def test_hosts_and_the_collector_are_where_a_run_would_put_them() -> None:
     assert where.collectors["collector"].port == 8
 
 
+def test_a_host_at_the_last_port_leaves_none_for_a_collector_that_the_file_does_not_give() -> None:
+    last = HASHED.replace("b: {}", "b: {port: 509}")
+    with pytest.raises(PlanError) as error:
+        attachment_of(parse_experiment(last))
+    assert str(error.value) == (
+        "hosts.b.port: none is left for the collector after 509; "
+        "valid: below 509, or telemetry.collectors with a port"
+    )
+    given = "telemetry: {collectors: {far: {port: 8, address: 10.0.9.9, mac: '02:00:00:00:09:09'}}}\n"
+    assert attachment_of(parse_experiment(last + given)).collectors["far"].port == 8
+    assert attachment_of(parse_experiment(last.replace("509", "508"))).collectors["collector"].port == 509
+
+
 def test_flows_without_a_policer_share_the_bucket_of_their_common_queue() -> None:
     shaped = HASHED.replace("b: {}", "b: {rate: 1 Mbit/s}").replace(", {}]}", "]}")
     experiment = parse_experiment(shaped.replace("from: [a, a], to: b", "from: c, to: a"))

@@ -55,6 +55,9 @@ POLICER_CELLS = 65_536
 LEARNED_FLOWS = 16_384
 """Entries of the pipeline's table of learned IPv4 flows."""
 
+LARGEST_PORT = 509
+"""Largest port of the switch: 510 leads to the controller, and 511 is where packets are dropped."""
+
 MAX_HOSTS = 250
 """Largest number of hosts in an experiment: they, the collector and the switch share one /24."""
 
@@ -347,7 +350,7 @@ Protocol = Annotated[
     ),
 ]
 PortNumber = Annotated[StrictInt, Field(ge=1, le=65_535, examples=[5201])]
-SwitchPortNumber = Annotated[StrictInt, Field(ge=1, le=509, examples=[1])]
+SwitchPortNumber = Annotated[StrictInt, Field(ge=1, le=LARGEST_PORT, examples=[1])]
 Address = Annotated[
     StrictStr,
     AfterValidator(_address),
