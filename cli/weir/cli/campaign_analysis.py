@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 
 from weir.cli.failures import report_error
+from weir.rundir.outputs import print_any_character
 from weir.topo.linux import die_with_parent, processor_time_s, take_spare_time_only
 
 WATCHED_S = 1.0
@@ -67,6 +68,7 @@ def _analyse(run_dir: Path) -> int:
 
 def main() -> int:
     """Analyse a run while nothing else needs the processor; returns the exit code, as `weir report` does."""
+    print_any_character()
     run_dir, parent = Path(sys.argv[1]), int(sys.argv[2])
     die_with_parent(parent)
     take_spare_time_only()

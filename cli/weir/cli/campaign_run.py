@@ -20,6 +20,7 @@ from weir.cli.campaign_analysis import analyse_in_spare_time
 from weir.cli.failures import report_error
 from weir.cli.run import analyse_run, make_run
 from weir.rundir.directory import hold
+from weir.rundir.outputs import print_any_character
 from weir.runner.outer import is_virtual
 from weir.topo.linux import die_with_parent
 
@@ -31,6 +32,7 @@ def command(run_dir: Path) -> list[str]:
 
 def main() -> int:
     """Run the experiment and analyse it; returns the exit code, as `weir run` does."""
+    print_any_character()
     run_dir, parent = Path(sys.argv[1]), int(sys.argv[2])
     campaign = os.environ.pop(CAMPAIGN_VARIABLE, None)
     hold(run_dir)

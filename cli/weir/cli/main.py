@@ -37,6 +37,7 @@ from weir.cli import (
     watch,
 )
 from weir.cli.errors import EXIT_INTERRUPTED
+from weir.rundir.outputs import print_any_character
 from weir.rundir.without_pandas import hide_pandas
 
 if TYPE_CHECKING:
@@ -167,5 +168,6 @@ def run_cli(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Entry point of the `weir` program."""
+    print_any_character()
     hide_pandas()
     sys.exit(run_cli(sys.argv[1:]))

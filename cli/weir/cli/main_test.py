@@ -2,12 +2,16 @@
 """The command line: help, exit codes, and errors as lines on stderr instead of tracebacks."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from weir.cli import main as cli
 from weir.cli.main import run_cli
+from weir_tests.kernel.made_up_kernels import add_kernel
 
 COMMANDS = [
     "doctor",
@@ -145,3 +149,17 @@ def test_the_program_exits_with_the_code_of_its_command(monkeypatch: pytest.Monk
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2
+
+
+def test_a_table_is_printed_where_the_encoding_lacks_its_characters(tmp_path: Path) -> None:
+    add_kernel(tmp_path / "weir" / "kernels", "6.12", ("cubic",))
+    done = subprocess.run(
+        [sys.executable, "-c", "from weir.cli.main import main; main()", "kernel", "list"],
+        env=os.environ
+        | {"PYTHONIOENCODING": "iso-8859-1", "XDG_CACHE_HOME": str(tmp_path), "COLUMNS": "200"},
+        capture_output=True,
+        encoding="iso-8859-1",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " ?  " in done.stdout  # – of a kernel without patches

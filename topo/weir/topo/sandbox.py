@@ -27,6 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from weir.rundir.outputs import print_any_character
 from weir.topo.sandbox_init import CONTROL_VARIABLE, INTERRUPT, KILL, PLAIN_VARIABLE, TERMINATE
 from weir.topo.stop import Interrupted, StopReason, StopToken
 from weir.topo.tools import find_tool, search_path
@@ -106,6 +107,7 @@ def run_in_sandbox(
             env=environment,
             start_new_session=True,
             text=True,
+            errors="replace",  # a locale's bytes that are not those of this process
         )
     except BaseException:
         os.close(control_write)
@@ -212,6 +214,7 @@ def inside(main: Callable[[StopToken], int]) -> NoReturn:
         sys.exit("weir: this module runs inside the sandbox only; start it with run_in_sandbox()")
     if os.environ.pop(PLAIN_VARIABLE, None) is None:
         os.environ[INSIDE_VARIABLE] = "1"
+    print_any_character()
     token = StopToken()
     # A signal sent directly to this process is a stop request too. The handler itself does nothing: setting
     # the lock-protected token in it could deadlock with the code that it interrupts.
