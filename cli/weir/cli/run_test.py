@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from weir.cli.errors import EXIT_DISK
+from weir.rundir.directory import is_held
 from weir.topo.sandbox import sandbox_problem
 from weir.topo.script import Block, Script
 from weir.topo.tools import find_tool
@@ -322,9 +323,11 @@ def test_a_run_killed_with_sigkill_leaves_no_processes_and_is_not_complete(tmp_p
     marker = uuid.uuid4().hex
     process = start(tmp_path, marker, duration="60 s")
     run_dir = wait_for_traffic(tmp_path)
+    assert is_held(run_dir)
     process.kill()
     process.wait(10)
     assert_nothing_is_left(marker)
+    assert not is_held(run_dir)
     assert json.loads((run_dir / "manifest.json").read_text())["complete"] is False
 
 

@@ -19,6 +19,7 @@ import pytest
 from scapy.utils import RawPcapReader
 
 from weir.rundir.digest import digest_of
+from weir.rundir.directory import is_held
 from weir.topo.sandbox import sandbox_problem
 from weir_tests.cli.processes import MARKER, marked_processes, wait_until
 from weir_tests.kernel.real_kernel import needs_real_kernel, real_kernel
@@ -184,9 +185,11 @@ def test_a_repeat_in_a_deeper_directory_is_the_same_bytes(run: VirtualRun, tmp_p
 def test_ctrl_c_ends_the_guest_and_leaves_nothing(tmp_path: Path) -> None:
     run = VirtualRun(tmp_path, duration="1000 s")
     wait_until(lambda: "flows for" in run.errors, 300, lambda: run.errors)
+    assert is_held(run.run_dir)
     run.process.send_signal(signal.SIGINT)
     code, _ = run.end()
     assert code == 130
+    assert not is_held(run.run_dir)
     manifest = json.loads((run.run_dir / "manifest.json").read_text())
     assert (manifest["state"], manifest["complete"]) == ("interrupted", False)
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,12 +147,27 @@ def point_latest_to(run_dir: Path) -> None:
 def hold(directory: Path) -> None:
     """Hold a shared lock on a directory until this process exits, as a sign that it is in use."""
     # Never closed: the lock lasts as long as the process.
-    fcntl.flock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), fcntl.LOCK_SH)
+    fcntl.flock(_open(directory), fcntl.LOCK_SH)
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[int]:
+    """Hold the same lock as `hold` until the end of the block, and yield its descriptor.
+
+    A process that has inherited the descriptor holds the lock too, until it ends: flock(2) locks the open
+    file, which all copies of a descriptor share.
+    """
+    handle = _open(directory)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def is_held(directory: Path) -> bool:
-    """Whether a process has locked a directory with `hold`."""
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Whether a process has locked a directory with `hold` or `held`."""
+    handle = _open(directory)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -158,6 +175,10 @@ def is_held(directory: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def _open(directory: Path) -> int:
+    return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def sync_tree(directory: Path) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+STOPPED = (130, 143)
+"""Exit statuses of a sandbox's program that was asked to stop."""
+STOPPED_EARLY = "the run was stopped early"
+
 
 @dataclass(frozen=True)
 class Ended:

@@ -208,9 +208,12 @@ def run_inside(run_dir: Path, stop: StopToken, progress: Progress, watcher: Watc
     """Run the experiment of a prepared run directory, and record its end in the manifest.
 
     Call in the sandbox; a run on a testbed needs none. `watcher` receives samples of the counters while flows
-    run. Raises Interrupted, or the error that made the run fail, after recording it.
+    run. Raises Interrupted, or the error that made the run fail, after recording it; a stop that came before
+    the manifest was read is left to the outer half.
     """
     hold(run_dir)
+    # A late stop may find the directory of another run: `weir campaign` makes it anew after kill -9.
+    stop.raise_if_stopped()
     manifest = ManifestFile.load(run_dir)
     try:
         files = RunDirectory(run_dir)

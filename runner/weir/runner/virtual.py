@@ -22,7 +22,7 @@ from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest_file import ManifestFile
 from weir.runner.core import own_core
-from weir.runner.ended import Ended
+from weir.runner.ended import STOPPED, STOPPED_EARLY, Ended
 from weir.runner.in_guest import PROBLEM, RunJob
 from weir.topo.sandbox import run_in_sandbox
 
@@ -36,12 +36,14 @@ def run_virtually(
     program: str,
     options: Sequence[str] = (),
     *,
+    lock: int,
     on_virtual_s: Callable[[float], None] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Ended:
     """Run the experiment of a prepared directory in a guest; as `weir.runner.outer.run_prepared`.
 
-    Raises KernelInputError if the store has no kernel of the manifest's digest.
+    `lock` is the descriptor of the directory's lock, which lasts as long as the sandbox. Raises
+    KernelInputError if the store has no kernel of the manifest's digest.
     """
     manifest = ManifestFile.load(run_dir)
     virtual_time = manifest.manifest.virtual_time
@@ -79,13 +81,15 @@ def run_virtually(
             program=program,
             options=tuple(options),
         )
-        status = run_in_sandbox("weir.runner.in_guest", [json.dumps(asdict(job))], on_line=receive)
+        status = run_in_sandbox(
+            "weir.runner.in_guest", [json.dumps(asdict(job))], on_line=receive, kept_open=[lock]
+        )
     manifest = ManifestFile.load(run_dir)
     problem = problems[0] if problems else None
     if manifest.state == "running":
         # The guest could not record its end, because it was ended from outside.
-        if problem is None and status in (130, 143):
-            manifest.end_if_possible("interrupted", "the run was stopped early")
+        if problem is None and status in STOPPED:
+            manifest.end_if_possible("interrupted", STOPPED_EARLY)
         else:
             problem = problem or f"the run died with exit code {status}"
             manifest.end_if_possible("failed", problem)

@@ -22,13 +22,20 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from weir.rundir.outputs import print_any_character
-from weir.topo.sandbox_init import CONTROL_VARIABLE, INTERRUPT, KILL, PLAIN_VARIABLE, TERMINATE
+from weir.topo.sandbox_init import (
+    CONTROL_VARIABLE,
+    INTERRUPT,
+    KEPT_OPEN_VARIABLE,
+    KILL,
+    PLAIN_VARIABLE,
+    TERMINATE,
+)
 from weir.topo.stop import Interrupted, StopReason, StopToken
 from weir.topo.tools import find_tool, search_path
 
@@ -74,6 +81,7 @@ def run_in_sandbox(
     on_line: Callable[[str], None] | None = None,
     with_origin: bool = False,
     isolated: bool = True,
+    kept_open: Sequence[int] = (),
 ) -> int:
     """Run `python -m module argv…` in fresh user, network, mount and PID namespaces; return its exit code.
 
@@ -87,6 +95,9 @@ def run_in_sandbox(
 
     With `with_origin` the program can enter the network namespace of this process (`origin`), which it needs
     to be root for. One that is not `isolated` is a plain child of this process, without namespaces.
+
+    The descriptors `kept_open`, of locks, stay open in the sandbox until its last process has ended, even if
+    this process is killed before. Processes that the program starts do not inherit them.
     """
     command = [sys.executable, "-c", _START_PLAIN]
     if isolated:
@@ -95,6 +106,7 @@ def run_in_sandbox(
     control_read, control_write = os.pipe()
     passed, environment = [control_read], dict(os.environ)
     environment.pop(ORIGIN_VARIABLE, None)
+    environment[KEPT_OPEN_VARIABLE] = ",".join(map(str, kept_open))
     try:
         if with_origin:
             passed.append(os.open("/proc/self/ns/net", os.O_RDONLY))
@@ -103,7 +115,7 @@ def run_in_sandbox(
             [*command, json.dumps(sys.path), str(control_read), str(grace_s), module, *argv],
             stdin=subprocess.DEVNULL,
             stdout=None if on_line is None else subprocess.PIPE,
-            pass_fds=passed,
+            pass_fds=[*passed, *kept_open],
             env=environment,
             start_new_session=True,
             text=True,

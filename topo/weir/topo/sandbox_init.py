@@ -26,6 +26,8 @@ GUEST_VARIABLE = "WEIR_GUEST"
 CONTROL_VARIABLE = "WEIR_SANDBOX_CONTROL_FD"
 PLAIN_VARIABLE = "WEIR_SANDBOX_PLAIN"
 """Set for a program without namespaces of its own."""
+KEPT_OPEN_VARIABLE = "WEIR_SANDBOX_KEPT_OPEN_FDS"
+"""Descriptors of locks, separated by commas: `unshare`, process 1 and the program keep them open."""
 EXIT_KILLED = 128 + signal.SIGKILL
 
 _SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,6 +38,7 @@ def main() -> None:
     control = int(sys.argv[1])
     grace_s = float(sys.argv[2])
     module, arguments = sys.argv[3], sys.argv[4:]
+    _keep_to_itself()
     _prepare()
     to_program_read, to_program_write = os.pipe()
     wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -64,9 +67,16 @@ def main() -> None:
 def run_plainly() -> None:
     """Run `MODULE ARGS…` without namespaces in this process. argv: CONTROL_FD GRACE_S MODULE ARGS…"""
     control, module, arguments = sys.argv[1], sys.argv[3], sys.argv[4:]
+    _keep_to_itself()
     os.environ |= {CONTROL_VARIABLE: control, PLAIN_VARIABLE: "1"}
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _keep_to_itself() -> None:
+    """Let no process that is started from here inherit the locks, which it could hold longer than the run."""
+    for descriptor in filter(None, os.environ.pop(KEPT_OPEN_VARIABLE, "").split(",")):
+        os.set_inheritable(int(descriptor), False)
 
 
 def _prepare() -> None:

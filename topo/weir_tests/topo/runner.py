@@ -9,18 +9,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weir.topo.inherited import command_lines_with
+from weir.topo.inherited import command_lines_with, processes_with
 
 _START = (
-    "import sys; from weir.topo.sandbox import run_in_sandbox; "
-    "sys.exit(run_in_sandbox(sys.argv[2], sys.argv[3:], grace_s=float(sys.argv[1])))"
+    "import sys; from pathlib import Path; from weir.rundir.directory import held; "
+    "from weir.topo.sandbox import run_in_sandbox\n"
+    "with held(Path(sys.argv[-1])) as lock: "
+    "sys.exit(run_in_sandbox(sys.argv[2], sys.argv[3:], grace_s=float(sys.argv[1]), kept_open=[lock]))"
 )
 _MARKER = "WEIR_TOPO_TEST"
 
 
 @dataclass(frozen=True)
 class Runner:
-    """Starts scenarios; `prefix` is a command that changes the user, `python` one that this user can run."""
+    """Starts scenarios, which hold the lock of `folder` and write their report there.
+
+    `prefix` is a command that changes the user, `python` one that this user can run.
+    """
 
     folder: Path
     python: str
@@ -73,3 +78,7 @@ class Runner:
     def processes(self) -> list[str]:
         """Command lines of the running descendants."""
         return list(command_lines_with(_MARKER, self.marker))
+
+    def folders(self) -> list[Path]:
+        """Folders in /proc of the running descendants."""
+        return list(processes_with(_MARKER, self.marker))

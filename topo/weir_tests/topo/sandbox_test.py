@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from weir.rundir.directory import is_held
 from weir.topo.sandbox import explain_refusal
 from weir_tests.topo.runner import Runner
 from weir_tests.topo.scenarios import poll_until
@@ -136,6 +137,36 @@ def test_kill_9_of_the_outer_process_lets_the_program_finish_and_leaves_nothing(
     started.end()
     started.assert_nothing_left()
     assert any_runner.report()["reason"] == "orphaned"
+
+
+def test_a_sandbox_keeps_its_lock_after_kill_9_of_the_outer_process_until_its_end(any_runner: Runner) -> None:
+    started = Started(any_runner, "linger")
+    inner = [int(folder.name) for folder in any_runner.folders() if int(folder.name) != started.process.pid]
+    for process in inner:
+        os.kill(process, signal.SIGSTOP)
+    started.process.kill()
+    started.process.wait(60)
+    held_after_kill = is_held(any_runner.folder)
+    for process in inner:
+        os.kill(process, signal.SIGCONT)
+    started.end()
+    assert held_after_kill
+    started.assert_nothing_left()
+    assert not is_held(any_runner.folder)
+
+
+def test_processes_that_a_program_starts_do_not_inherit_its_lock(runner: Runner) -> None:
+    started = Started(runner, "linger")
+    assert poll_until(lambda: sleeping(runner) == 4), runner.processes()
+    holders = {
+        (folder / "comm").read_text().strip()
+        for folder in runner.folders()
+        if str(runner.folder) in map(os.readlink, (folder / "fd").iterdir())
+    }
+    started.process.terminate()
+    started.end()
+    assert len(holders) > 1, "outer process, unshare, process 1 and program hold it"
+    assert "sleep" not in holders
 
 
 def test_kill_9_of_unshare_leaves_nothing(any_runner: Runner) -> None:
