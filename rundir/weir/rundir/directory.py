@@ -140,7 +140,7 @@ def make_run_dir(parent: Path) -> Path:
 def point_latest_to(run_dir: Path) -> None:
     """Point the symbolic link `latest`, next to the run directory, to it, atomically."""
     with replacing(run_dir.parent / "latest") as link:
-        link.unlink(missing_ok=True)
+        link.unlink(missing_ok=True)  # one that a killed process of the same id has left
         link.symlink_to(run_dir.name)
 
 

@@ -3,26 +3,36 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_numbers = itertools.count()
+
 
 def part_of(path: Path) -> Path:
-    """The temporary name of a file while it is written."""
+    """The temporary name of a file that only one process writes."""
     return path.with_name(path.name + ".part")
+
+
+def _own_part_of(path: Path) -> Path:
+    """A temporary name that no other writer of this file uses, in this process or another one."""
+    return part_of(path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}"))
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path that is renamed to ``path`` after the block.
 
-    On an error or Ctrl-C ``path`` is unchanged, and the temporary file is removed.
+    On an error or Ctrl-C ``path`` is unchanged, and the temporary file is removed. Of several writers at the
+    same time, each has a temporary file, and the last one to end is the one that stays.
 
     Raises:
         OSError: always with ``path`` as its file name, even if the system call gives none, as on a full disk.
     """
-    part = part_of(path)
+    part = _own_part_of(path)
     try:
         yield part
         part.replace(path)
