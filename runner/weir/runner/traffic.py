@@ -21,6 +21,8 @@ from weir.topo.traffic import FlowSpec, PortAllocator, TrafficResult, run_flows
 
 _NS = 1_000_000_000
 _LATE_MESSAGES = 1e-3
+_MOST_RETRANSMISSIONS = 10
+"""Of one message; they take 512 s. Over a link that loses more than half, hardly any flow ends in time."""
 _TIMEOUT_S = 0.5
 """TCP's first retransmission timeout: 200 ms in Linux, and up to 300 ms of round trips."""
 
@@ -56,14 +58,17 @@ def message_s(experiment: ExperimentConfig, source: str, destination: str) -> fl
     """How long a message from one host to another may take beyond the delay of their links.
 
     That is its longest wait in a queue, and after random loss p all retransmissions but those of one message
-    in a thousand: k in a row are lost with probability pᵏ, and TCP sends again after 2ᵏ − 1 timeouts.
+    in a thousand: k in a row are lost with probability pᵏ, and TCP sends again after 2ᵏ − 1 timeouts. No
+    message is waited for beyond its tenth retransmission.
     """
     host = experiment.hosts[destination]
     queueing_s = 8 * queue_bytes(experiment, destination) / host.rate if host.rate else 0.0
     arrives = math.prod(1 - _worst_loss(experiment, name) for name in (source, destination))
     if arrives in (0, 1):  # a link that loses everything is not waited for
         return queueing_s
-    retransmissions: int = math.ceil(math.log(_LATE_MESSAGES) / math.log(1 - arrives))
+    retransmissions = _MOST_RETRANSMISSIONS
+    if (1 - arrives) ** retransmissions < _LATE_MESSAGES:
+        retransmissions = math.ceil(math.log(_LATE_MESSAGES) / math.log(1 - arrives))
     return queueing_s + _TIMEOUT_S * ((1 << retransmissions) - 1)
 
 

@@ -75,3 +75,15 @@ def test_a_message_may_be_retransmitted_as_often_as_one_in_a_thousand_is() -> No
     assert message_s(parse_experiment(more), "a", "b") == pytest.approx(0.5 * (2**9 - 1))
     nothing = TEXT.replace("b: {}", "b: {loss: 100 %}")
     assert message_s(parse_experiment(nothing), "a", "b") == 0
+
+
+@pytest.mark.parametrize("percent", [55, 70, 95, 99.9, 99.9999999])
+def test_a_message_over_a_link_that_loses_most_is_waited_for_within_bounds(percent: float) -> None:
+    lossy = TEXT.replace("a: {}", "a: {loss: 10 %}").replace("b: {}", f"b: {{loss: {percent} %}}")
+    assert message_s(parse_experiment(lossy), "a", "b") == 0.5 * (2**10 - 1)
+
+
+def test_a_message_is_waited_for_where_almost_nothing_arrives() -> None:
+    most = "{loss: 99.9999999 %}"
+    lossy = TEXT.replace("a: {}", f"a: {most}").replace("b: {}", f"b: {most}")
+    assert message_s(parse_experiment(lossy), "a", "b") == 0.5 * (2**10 - 1)

@@ -31,6 +31,8 @@ MAX_SOURCE_OFFSET = 15_000
 
 _SERVER_READY_S = 10.0
 _CONNECT_S = 5.0
+_LONGEST_CONNECT_MS = 2**31 - 1  # of iperf3
+_LONGEST_SLEEP_S = 3600.0  # epoll_wait(2) takes 24 days at most
 _INTERRUPT_GRACE_S = 2.0
 _OUTPUT_S = 10.0
 _LAST_MESSAGES = 3
@@ -263,7 +265,7 @@ def client_arguments(flow: FlowSpec, destination_address: str) -> list[str]:
     argv = ["-c", destination_address, "-p", str(flow.destination_port), "--cport", str(flow.source_port)]
     argv += ["-u"] if flow.congestion_control is None else ["-C", flow.congestion_control]
     argv += ["-t", str(flow.duration_s), "-J"]
-    argv += ["--connect-timeout", str(round(1000 * _connect_s(flow)))]
+    argv += ["--connect-timeout", str(min(round(1000 * _connect_s(flow)), _LONGEST_CONNECT_MS))]
     if flow.rate_bps is not None:
         argv += ["-b", str(flow.rate_bps)]
     if flow.pacing_bps is not None:
@@ -332,7 +334,7 @@ def _run_clients(
                 wake_ups = [client.deadline for client in running.values()]
                 if waiting:
                     wake_ups.append(begin + waiting[-1].start_s)
-                for key, _events in selector.select(max(0.0, min(wake_ups) - now)):
+                for key, _events in selector.select(min(max(0.0, min(wake_ups) - now), _LONGEST_SLEEP_S)):
                     stop.raise_if_stopped()
                     selector.unregister(key.fd)
                     client = running.pop(key.fd)

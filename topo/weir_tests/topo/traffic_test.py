@@ -132,6 +132,11 @@ def test_connecting_may_take_twice_as_long_as_a_message() -> None:
     assert arguments[arguments.index("--connect-timeout") + 1] == "103000"
 
 
+def test_a_queue_that_takes_months_gives_a_timeout_that_iperf3_can_read() -> None:
+    arguments = client_arguments(replace(FLOW, message_s=1e8), "10.0.0.1")
+    assert arguments[arguments.index("--connect-timeout") + 1] == "2147483647"
+
+
 def test_flows_are_run_and_captured_to_the_last_packet(any_runner: Runner) -> None:
     report = any_runner.result("measured_flows")
     first, second = report["flows"]
