@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from weir.campaign.errors import CampaignError
 from weir.campaign.executors import worker
 from weir.campaign.executors.executor import BUSY_SHARE, Command, Execution
+from weir.campaign.executors.heartbeats import Heartbeats
 from weir.campaign.executors.worker import FinishedRun, RunRequest, WorkerInfo
 from weir.campaign.identity import identity_of
 from weir.campaign.load import PlannedRun
@@ -93,7 +94,9 @@ class ClusterExecutor:
         self._refused: dict[str, str] = {}
         self._running: dict[str, _ClusterExecution] = {}
         self._usable_at = time.monotonic()
-        self._heartbeat_at = 0.0
+        self._was_usable = False
+        self._refreshed_at = 0.0
+        self._heartbeats = Heartbeats(self._send_heartbeat, HEARTBEAT_S)
 
     @property
     def jobs(self) -> int:
@@ -101,12 +104,16 @@ class ClusterExecutor:
         return max(1, len(self._usable))
 
     def is_free(self) -> bool:
-        """Whether a worker is idle. Raises CampaignError if all were refused, or after a minute with none."""
+        """Whether a worker is idle.
+
+        Raises CampaignError after a minute with no usable worker, or at once if all were refused from the
+        start; a usable one may have been restarted.
+        """
         self._refresh()
         now = time.monotonic()
         if self._usable:
-            self._usable_at = now
-        elif now - self._usable_at > WITHOUT_WORKERS_S or self._refused:
+            self._usable_at, self._was_usable = now, True
+        elif now - self._usable_at > WITHOUT_WORKERS_S or (self._refused and not self._was_usable):
             why = "; ".join(sorted(set(self._refused.values()))) or "it has no worker"
             raise CampaignError(f"{self._address}: {why}; valid: `dask worker {self._address}` where weir is")
         return any(address not in self._running for address in self._usable)
@@ -165,15 +172,23 @@ class ClusterExecutor:
         )
         execution = _ClusterExecution(self, address, self._usable[address], request.token, future, partial)
         self._running[address] = execution
+        self._heartbeats.begin()
         return execution
 
     def tick(self) -> None:
-        """Send the workers a heartbeat, and notice which have disconnected."""
+        """Notice which workers have disconnected."""
         now = time.monotonic()
-        if self._running and now - self._heartbeat_at > HEARTBEAT_S:
-            self._heartbeat_at = now
+        if self._running and now - self._refreshed_at > HEARTBEAT_S:
+            self._refreshed_at = now
             self._refresh()
+
+    def _send_heartbeat(self) -> bool:
+        """Send one to the workers with runs; returns whether the client is still open."""
+        try:
             self.call(list(self._running), worker.heartbeat)
+        except (Exception, CancelledError):  # the main thread meets the same error, and ends the campaign
+            return bool(self._client.status != "closed")
+        return True
 
     def call(self, addresses: list[str], function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function on workers while they make their runs; disconnected workers are left out."""
@@ -202,6 +217,8 @@ class ClusterExecutor:
     def remove(self, address: str) -> None:
         """Forget the run of a worker, which has ended."""
         del self._running[address]
+        if not self._running:
+            self._heartbeats.end()
 
 
 def _lacking(needs: GuestNeeds, found: WorkerInfo) -> str:
