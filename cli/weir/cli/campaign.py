@@ -145,7 +145,7 @@ def campaign_command(
     from weir.cli.campaign_run import command
     from weir.cli.terminal.campaign import LiveView
     from weir.controlplane.config import Source, read_text
-    from weir.runner.checks import check_machine, check_runnable
+    from weir.runner.checks import check_machine, check_place, check_runnable
     from weir.runner.prepare import MEMORY_MB, OnTestbed
 
     planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
@@ -160,6 +160,8 @@ def campaign_command(
                 testbed.use(run.experiment)
             if scheduler is None and not dry_run and not used:
                 check_machine(run.experiment, file, source)
+    if scheduler is None and not dry_run and not used:
+        check_place(runs)
     if memory_mb is not None and not any(run.is_virtual for run in planned.runs):
         raise InputError("--memory is of runs in virtual time; valid: --time virtual")
     memory_mb = memory_mb or MEMORY_MB

@@ -90,6 +90,17 @@ def test_a_config_with_mistakes_is_one_line_per_mistake_and_exit_code_2(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_campaign_below_run_is_refused_before_its_folder_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "grid.yaml"
+    hosts = "hosts: {a: {}, b: {}}\nflows: [{name: f, from: a, to: b, duration: 1 s}]\n"
+    config.write_text(f"name: grid\nrepeats: 2\nmatrix: {{}}\nvariables: {{}}\n{hosts}")
+    assert run_cli(["campaign", str(config), "--runs", "/run/weir-test"]) == 2
+    assert capsys.readouterr().err.startswith("weir: /run/weir-test: a run cannot write there, as")
+    assert not Path("/run/weir-test").exists()
+
+
 def test_the_error_of_a_missing_config_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["run", str(tmp_path / "no.yaml")]) == 2
     assert capsys.readouterr().err == (

@@ -15,6 +15,7 @@ from weir.controlplane.targets import TARGETS, lacks, lacks_in_a_run
 from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.cards import card_problem
 from weir.topo.sandbox import SandboxError
+from weir.topo.sandbox_init import PRIVATE_FOLDER
 from weir.topo.tools import ToolMissingError
 
 RUN_TARGETS = ("softswitch", "bmv2")
@@ -53,6 +54,18 @@ def check_virtual(experiment: ExperimentConfig, config: Path) -> None:
     problem = _real_only(experiment)
     if problem is not None:
         raise ConfigError([f"{config}: --time virtual: {problem}"])
+
+
+def check_place(runs: Path) -> None:
+    """Raise ConfigError if the directories of runs below `runs` are not seen in a sandbox."""
+    place = runs.resolve()
+    if place.is_relative_to(PRIVATE_FOLDER):
+        raise ConfigError(
+            [
+                f"{place}: a run cannot write there, as its sandbox has a {PRIVATE_FOLDER} of its own; "
+                f"valid: --runs with a directory that is not below {PRIVATE_FOLDER}"
+            ]
+        )
 
 
 def check_machine(experiment: ExperimentConfig, config: Path, source: Source | None = None) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from weir.analysis.detectors import PAIR_DETECTORS
 from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
-from weir.runner.checks import check_machine, check_runnable
+from weir.runner.checks import check_machine, check_place, check_runnable
 from weir.runner.prepare import TimeChoice, new_run_of
 from weir.topo.bmv2proc import BMV2
 from weir.topo.sandbox import SandboxError
@@ -168,6 +168,21 @@ def test_a_run_on_a_bmv2_that_is_not_installed_is_one_line(
     )
     assert not runs.exists()
     check_machine(parse_experiment(VALID), PATH)
+
+
+def test_directories_that_a_sandbox_does_not_see_are_refused_before_one_is_made(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("/run/weir-test")
+    for runs in (Path("/run/weir-test/runs"), link / "runs"):
+        with pytest.raises(ConfigError) as error:
+            new_run_of(VALID, PATH, runs)
+        assert str(error.value) == (
+            "/run/weir-test/runs: a run cannot write there, as its sandbox has a /run of its own; "
+            "valid: --runs with a directory that is not below /run"
+        )
+    assert not Path("/run/weir-test").exists()
+    check_place(tmp_path / "runs")
+    check_place(Path("/runs"))
 
 
 ELSEWHERE = """\

@@ -23,7 +23,7 @@ from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
 from weir.rundir.manifest import CampaignRun, TestbedRecord, VirtualTime
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
-from weir.runner.checks import check_machine, check_runnable, check_virtual
+from weir.runner.checks import check_machine, check_place, check_runnable, check_virtual
 from weir.runner.inputs import Inputs, keep_inputs, read_inputs
 from weir.testbed.inventory import TESTBED, TestbedConfig
 from weir.testbed.joined import on_testbed, problems
@@ -113,6 +113,7 @@ def new_run_of(
             check_virtual(experiment, config)
         virtual_time = virtual_time_of(experiment, choice)
         check_machine(experiment, config, source)
+        check_place(runs)
     inputs = read_inputs(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
     prepare(run_dir, experiment, text.encode(), inputs, virtual_time=virtual_time, testbed=testbed)

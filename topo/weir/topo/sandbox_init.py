@@ -30,6 +30,9 @@ KEPT_OPEN_VARIABLE = "WEIR_SANDBOX_KEPT_OPEN_FDS"
 """Descriptors of locks, separated by commas: `unshare`, process 1 and the program keep them open."""
 EXIT_KILLED = 128 + signal.SIGKILL
 
+PRIVATE_FOLDER = "/run"
+"""A sandbox has an empty one of its own, so nothing in it is seen or written by programs of a run."""
+
 _SIGNALS = (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -82,7 +85,7 @@ def _keep_to_itself() -> None:
 def _prepare() -> None:
     # `ip netns` keeps its handles in /run/netns, which an ordinary user cannot create; a private /run holds
     # them and disappears with the sandbox. A new sysfs shows the sandbox's interfaces and not the host's.
-    mount("tmpfs", "/run", "mode=0755")
+    mount("tmpfs", PRIVATE_FOLDER, "mode=0755")
     mount("sysfs", "/sys")
     run_tool("ip", "link", "set", "lo", "up")
 
