@@ -169,7 +169,7 @@ class Runner:
         wall_s = time.monotonic() - started.started_at
         measured = {"wall_s": round(wall_s, 3), "jobs": self._executor.jobs}
         file.update(campaign=campaign.model_copy(update=measured))
-        file.write()
+        file.rewrite()
         self._failed_in_a_row = 0
         self._watcher.run_finished(started.run, self._store.finish(started.run, started.partial), wall_s)
         return None

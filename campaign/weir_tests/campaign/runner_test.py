@@ -26,6 +26,7 @@ from weir.campaign.virtual import with_kernels
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.campaign_folder import FAILED, PARTIAL
 from weir.rundir.manifest import read_manifest
+from weir.rundir.manifest_file import SPARE_NAME
 from weir_tests.campaign import stand_in as doubles
 from weir_tests.campaign.stand_in import SOFTWARE, stand_in
 from weir_tests.kernel.made_up_kernels import add_kernel
@@ -324,6 +325,12 @@ def test_the_lock_of_a_killed_campaign_is_waited_for(tmp_path: Path) -> None:
     release.start()
     with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE):
         release.join()
+
+
+def test_a_complete_run_keeps_no_space_reserved_for_its_manifest(tmp_path: Path) -> None:
+    assert work(tmp_path) == Ending()
+    assert len(tree(tmp_path)) == 12
+    assert list(tmp_path.rglob(SPARE_NAME)) == []
 
 
 def test_captures_are_deleted_with_keep_results(tmp_path: Path) -> None:
