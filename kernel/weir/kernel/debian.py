@@ -6,13 +6,13 @@ from __future__ import annotations
 import hashlib
 import re
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from weir.kernel.commands import check_tools, raise_if_full, run_logged
 from weir.kernel.errors import KernelError, KernelInputError
+from weir.kernel.scratch import scratch_folder
 from weir.rundir.kernel import KernelSource
 
 DEBIAN_SERIES = "6.12"
@@ -34,6 +34,7 @@ _UNUSED = (
     "*/tools/testing/*.[chs]*",
 )
 _OTHER = "another source is given with --source DIR"
+_DOWNLOAD = "download-"
 _SUITE = re.compile(r"[a-z][a-z0-9.-]*")
 # A line of `apt-cache madison`: package | version | archive suite/component … Packages
 _OFFERED = re.compile(r"^ *linux-source-(\d+)\.(\d+) +\| +(\S+) +\|", re.MULTILINE)
@@ -70,9 +71,8 @@ def debian_source(folder: Path) -> DebianSource:
         tar_file = kept[-1]
     else:
         _check_apt(PACKAGE)
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="download-", dir=folder) as scratch:
-            tar_file = _download(PACKAGE, folder, Path(scratch))
+        with scratch_folder(folder, _DOWNLOAD) as where:
+            tar_file = _download(PACKAGE, folder, where)
     return _debian_source(
         tar_file, PACKAGE, tar_file.name.removeprefix(f"{PACKAGE}_").removesuffix(".tar.xz")
     )
@@ -92,9 +92,8 @@ def suite_source(folder: Path, suite: str) -> DebianSource:
             f"{KEYRING} with Debian's keys is missing; "
             "install with: sudo apt-get install debian-archive-keyring"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="download-", dir=folder) as scratch:
-        where, log = Path(scratch), Path(scratch, "log")
+    with scratch_folder(folder, _DOWNLOAD) as where:
+        log = where / "log"
         options = _apt_of(suite, where)
         if run_logged(
             ["apt-get", "update", "-o", "APT::Update::Error-Mode=any", *options], log, folder=where

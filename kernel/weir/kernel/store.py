@@ -4,7 +4,7 @@
 kernels/
   built/<digest>/     linux (the program), kernel.json, config, build.log
   names/<name>        a link to a folder of built/
-  sources/            Debian's source as a tar file
+  sources/            Debian's source as a tar file; download-<random>/ while it is downloaded
   building/<random>/  a build that runs; left over only after kill -9, and removed by the next build
   logs/<digest>.log   the log of the newest failed build of these inputs
 """
@@ -14,14 +14,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from weir.kernel.errors import KernelInputError
-from weir.rundir.directory import hold, is_held
+from weir.kernel.scratch import scratch_folder
 from weir.rundir.errors import RunFileError
 from weir.rundir.kernel import Kernel, read_kernel
 from weir.rundir.whole_files import replacing
@@ -103,16 +102,8 @@ class KernelStore:
 
         Also removes those of builds that were killed.
         """
-        self._building.mkdir(parents=True, exist_ok=True)
-        for left in self._building.iterdir():
-            if not is_held(left):
-                shutil.rmtree(left, ignore_errors=True)
-        folder = Path(tempfile.mkdtemp(prefix="", dir=self._building))
-        try:
-            hold(folder)
+        with scratch_folder(self._building) as folder:
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
     def keep(self, finished: Path, inputs_sha256: str) -> StoredKernel:
         """Move the folder of a finished kernel into the store, in one step; returns the stored kernel.
