@@ -219,12 +219,9 @@ def pipeline_check(directory: Path | None) -> Check:
 
 def optional_checks() -> Iterator[Check]:
     """Parts and tools that a run does not need."""
-    # Loads pydantic, which other commands should not wait for.
-    from weir.kernel.store import KernelStore, kernels_folder
-
     # The switch in virtual time, `weir.Switch`; `make demo` does not build it.
     yield module_check("weir_softswitch", weir_version(), required=False)
-    yield virtual_time_check(KernelStore(kernels_folder()))
+    yield virtual_time_check_here()
     uses = {
         "p4c": "to change the pipeline: https://github.com/p4lang/p4c",
         "simple_switch_grpc": "for target bmv2: https://github.com/p4lang/behavioral-model",
@@ -232,6 +229,20 @@ def optional_checks() -> Iterator[Check]:
     for name, use in uses.items():
         path = shutil.which("p4c-bm2-ss" if name == "p4c" else name) or shutil.which(name)
         yield Check(name, False, path is not None, path or "not on PATH", None if path else use)
+
+
+def virtual_time_check_here() -> Check:
+    """That of the user's kernels, if the user can have any."""
+    # Loads pydantic, which other commands should not wait for.
+    from weir.kernel.errors import KernelInputError
+    from weir.kernel.store import KernelStore, kernels_folder
+
+    try:
+        store = KernelStore(kernels_folder())
+    except KernelInputError as error:
+        problem, _, mend = str(error).partition("; valid: ")
+        return Check("virtual time", False, False, problem, mend)
+    return virtual_time_check(store)
 
 
 def virtual_time_check(store: KernelStore) -> Check:

@@ -16,6 +16,7 @@ from weir.cli.doctor import (
     version_check,
     version_of,
     virtual_time_check,
+    virtual_time_check_here,
 )
 from weir.kernel.store import KernelStore
 
@@ -107,3 +108,14 @@ def test_virtual_time_without_a_kernel_names_the_command_that_builds_one(tmp_pat
     check = virtual_time_check(KernelStore(tmp_path / "kernels"))
     assert (check.required, check.ok, check.mend) == (False, False, "weir kernel build")
     assert check.found == f"no kernel in {tmp_path}/kernels"
+
+
+def test_virtual_time_of_a_user_without_a_home_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    check = virtual_time_check_here()
+    assert (check.required, check.ok, check.mend) == (False, False, "XDG_CACHE_HOME=DIR in the environment")
+    assert "no home directory" in check.found

@@ -44,9 +44,18 @@ class StoredKernel:
 
 
 def kernels_folder() -> Path:
-    """`weir/kernels` in the user's cache folder (XDG_CACHE_HOME, by default ~/.cache)."""
+    """`weir/kernels` in the user's cache folder (XDG_CACHE_HOME, by default ~/.cache).
+
+    Raises KernelInputError if there is neither, for a user without a home.
+    """
     cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "weir" / "kernels"
+    try:
+        return (Path(cache) if cache else Path.home() / ".cache") / "weir" / "kernels"
+    except RuntimeError as error:
+        raise KernelInputError(
+            "kernels: the user has no home directory with ~/.cache (no HOME, no entry in /etc/passwd); "
+            "valid: XDG_CACHE_HOME=DIR in the environment"
+        ) from error
 
 
 class KernelStore:

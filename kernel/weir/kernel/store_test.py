@@ -29,6 +29,17 @@ def test_the_store_is_in_the_cache_of_the_user(monkeypatch: pytest.MonkeyPatch) 
     assert kernels_folder() == Path("/home/user/.cache/weir/kernels")
 
 
+def test_a_user_without_a_home_is_told_which_variable_names_a_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_entry(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    with pytest.raises(KernelInputError, match=r"no home directory .*; valid: XDG_CACHE_HOME=DIR"):
+        kernels_folder()
+
+
 def test_a_kernel_is_found_by_its_inputs_and_by_its_names(store: KernelStore, tmp_path: Path) -> None:
     assert store.built(DIGEST) is None
     kept = store.keep(finished(tmp_path / "made"), DIGEST)

@@ -23,6 +23,7 @@ from weir.campaign.executors.executor import Command, start_process, why_failed
 from weir.campaign.identity import software
 from weir.campaign.store import remove_raw
 from weir.controlplane.config import parse_experiment
+from weir.kernel.errors import KernelInputError
 from weir.kernel.store import KernelStore, kernels_folder
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import CampaignRun, Software, VirtualTime
@@ -82,7 +83,9 @@ class WorkerInfo:
 
 def describe_worker(busy_over_s: float) -> WorkerInfo:
     """This worker; measures the processors for `busy_over_s` seconds. Raises ToolMissingError."""
-    kernels = tuple(stored.record.inputs_sha256 for stored in KernelStore(kernels_folder()).kernels())
+    kernels: tuple[str, ...] = ()
+    with contextlib.suppress(KernelInputError):  # a user without a home has no kernels
+        kernels = tuple(stored.record.inputs_sha256 for stored in KernelStore(kernels_folder()).kernels())
     return WorkerInfo(socket.gethostname(), software(), busy_share(busy_over_s), kernels, available_mb())
 
 
