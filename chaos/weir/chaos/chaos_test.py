@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import random
 import subprocess
 import sys
 
 import pytest
 
-from weir.chaos.faults import FAULTS, cut_link, kill, stop
+from weir.chaos.faults import FAULTS, Surroundings, cut_link, kill, stop, with_links
 from weir.chaos.judge import fault_of_program, judge_run
 from weir.chaos.processes import MARKER, Process, processes_of, role_of, wait_for_none
 from weir.chaos.table import table_of
@@ -81,10 +82,32 @@ def test_no_link_of_the_machine_is_cut():
     sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, MARKER: trial})
     try:
         found = the_process_of(trial)
-        assert "the machine's own" in cut_link(found, None)
+        assert with_links([found]) == []
+        assert "nothing to cut: no link of the trial" in cut_link(found, None)
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_a_process_with_a_link_of_its_own_is_picked_and_the_link_is_cut(tmp_path):
+    trial, ready = f"test-links-{os.getpid()}", tmp_path / "ready"
+    make_link = f"ip link add one type veth peer two && ip link set one up && touch {ready} && exec sleep 60"
+    environment = {**os.environ, MARKER: trial, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+    started = [
+        subprocess.Popen(["sleep", "60"], env=environment),
+        subprocess.Popen(["unshare", "-Urn", "sh", "-c", make_link], env=environment),
+    ]
+    try:
+        wait_until(ready.exists, 10, lambda: "no link was made")
+        there = processes_of(trial)
+        assert [process.pid for process in there] != [started[1].pid]
+        (found,) = with_links(there)
+        assert found.pid == started[1].pid
+        assert cut_link(found, Surroundings(tmp_path, random.Random(1))).startswith(("one down", "two down"))
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 def test_a_stopped_process_continues(monkeypatch: pytest.MonkeyPatch):

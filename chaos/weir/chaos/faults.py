@@ -82,12 +82,8 @@ def fill_disk(_: Process, around: Surroundings) -> str:
 
 def cut_link(process: Process, around: Surroundings) -> str:
     """Take an interface of the process's network namespace down; in half of the trials up again after 2 s."""
-    if _is_the_machines(process):
-        return "nothing to cut: it is in the machine's own network namespace"
-    names = [name for name in _in_namespace(process, "-brief", "link", "show").split("\n") if name]
-    links = sorted({name.split()[0].split("@")[0] for name in names} - {"lo"})
-    if not links:
-        return "nothing to cut: no link in its network namespace"
+    if not (links := _links(process)):
+        return "nothing to cut: no link of the trial in its network namespace"
     link, again = around.draw.choice(links), around.draw.random() < 0.5
     _in_namespace(process, "link", "set", link, "down")
     if not again:
@@ -97,10 +93,30 @@ def cut_link(process: Process, around: Surroundings) -> str:
     return f"{link} down for {CUT_S:g} s"
 
 
-def _is_the_machines(process: Process) -> bool:
-    """Whether a process is in our own network namespace, whose links are not the trial's."""
-    own, its = (Path(f"/proc/{pid}/ns/net").stat().st_ino for pid in ("self", process.pid))
-    return own == its
+def with_links(processes: Sequence[Process]) -> list[Process]:
+    """Those processes in whose network namespace the trial has links."""
+    found: dict[int, bool] = {}
+    reached = []
+    for process in processes:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            namespace = _namespace(process.pid)
+            if namespace not in found:
+                found[namespace] = bool(_links(process))
+            if found[namespace]:
+                reached.append(process)
+    return reached
+
+
+def _links(process: Process) -> list[str]:
+    """The links of a process's network namespace; none of our own one, whose links are not the trial's."""
+    if _namespace(process.pid) == _namespace("self"):
+        return []
+    shown = _in_namespace(process, "-brief", "link", "show").splitlines()
+    return sorted({line.split()[0].split("@")[0] for line in shown if line} - {"lo"})
+
+
+def _namespace(pid: int | str) -> int:
+    return Path(f"/proc/{pid}/ns/net").stat().st_ino
 
 
 def _in_namespace(process: Process, *words: str) -> str:

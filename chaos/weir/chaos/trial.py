@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weir.chaos.faults import FAULTS, Surroundings
+from weir.chaos.faults import FAULTS, Surroundings, with_links
 from weir.chaos.judge import fault_of_program, judge_run
 from weir.chaos.processes import MARKER, processes_of, wait_for_none
 
@@ -121,6 +121,8 @@ def _disturb(trial: Trial, marker: str, around: Surroundings) -> None:
     there = processes_of(marker)
     if not there:
         return
+    if trial.fault == "cut a link":
+        there = with_links(there) or there
     trial.role = around.draw.choice(sorted({process.role for process in there}))
     process = around.draw.choice([process for process in there if process.role == trial.role])
     try:
