@@ -51,12 +51,12 @@ pub fn open(
             () = sender.closed() => Ok(()),
             () = stalled.notified() => Err(Status::resource_exhausted("the controller takes no messages")),
         };
-        let notifications = {
+        {
             let mut clients = shared.clients();
             clients.streams.remove(&client);
-            clients.arbitration.disconnect(client)
-        };
-        shared.clients().send_all(notifications);
+            let notifications = clients.arbitration.disconnect(client);
+            clients.send_all(notifications);
+        }
         if let Err(status) = ended {
             info!(
                 "controller {client}: its stream was ended: {}",
@@ -107,20 +107,25 @@ async fn arbitrate(
     client: ClientId,
     update: &MasterArbitrationUpdate,
 ) -> Result<(), Status> {
-    let (notifications, is_primary) = {
+    let for_primary = {
+        // Notifications are sent under the lock under which they were made, so that they come in the order of the changes.
         let mut clients = shared.clients();
         let notifications = clients.arbitration.update(client, update)?;
         let is_primary = clients.arbitration.access_as_primary(client).is_some();
-        (notifications, is_primary)
+        let to_primary = |n: &arbitration::Notification| is_primary && n.0 == client;
+        let (for_primary, for_others): (Vec<_>, Vec<_>) =
+            notifications.into_iter().partition(to_primary);
+        clients.send_all(for_others);
+        for_primary
     };
-    let to_primary = |n: &arbitration::Notification| is_primary && n.0 == client;
-    let (for_primary, for_others): (Vec<_>, Vec<_>) =
-        notifications.into_iter().partition(to_primary);
-    shared.clients().send_all(for_others);
     if !for_primary.is_empty() {
         // The new primary is notified only after the previous primary's writes are complete.
         drop(shared.control.write().await);
-        shared.clients().send_all(for_primary);
+        let mut clients = shared.clients();
+        // Who was overtaken meanwhile has been told so already.
+        if clients.arbitration.access_as_primary(client).is_some() {
+            clients.send_all(for_primary);
+        }
     }
     Ok(())
 }

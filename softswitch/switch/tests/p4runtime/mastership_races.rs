@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Controllers that race for mastership: after one is notified as primary, its predecessors can change nothing.
 
-use crate::support::{Controller, TestSwitch, exact, role, running, table_entry, update};
+use crate::support::{
+    Controller, DEVICE, TestSwitch, exact, role, running, table_entry, uint128, update,
+};
 use tonic::Code;
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity;
 use weir_p4runtime::p4::v1::update::Type;
-use weir_p4runtime::p4::v1::{Role, TableEntry};
+use weir_p4runtime::p4::v1::{self, Role, TableEntry, WriteRequest};
 
 /// Takeovers of one race.
 const TAKEOVERS: u128 = 25;
@@ -147,4 +149,63 @@ async fn of_controllers_that_arrive_at_once_the_highest_id_is_primary_and_the_on
             .await
             .unwrap();
     }
+}
+
+/// Holds the dataplane thread up in the middle of a write, once it has carried out the first update, until a message is sent.
+async fn hold_up(switch: &TestSwitch, first_update: Entity) -> std::sync::mpsc::Sender<()> {
+    let (finish, finished) = std::sync::mpsc::channel::<()>();
+    let (started, mut begun) = tokio::sync::mpsc::channel(1);
+    let (engine, query) = (switch.engine.clone(), mine_key(&first_update));
+    let finished = std::sync::Arc::new(std::sync::Mutex::new(finished));
+    tokio::spawn(async move {
+        loop {
+            let (started, finished) = (started.clone(), finished.clone());
+            let entity = v1::Entity {
+                entity: Some(query.clone()),
+            };
+            let looked = engine.call(move |core| {
+                let mut plan = core.node.plan_read(&entity).unwrap();
+                let found = core.node.read_some(&mut plan, 1).unwrap();
+                if !found.is_empty() {
+                    started.try_send(()).unwrap();
+                    let _ = finished.lock().unwrap().recv();
+                }
+                !found.is_empty()
+            });
+            if looked.await.unwrap() {
+                return;
+            }
+        }
+    });
+    begun.recv().await.unwrap();
+    finish
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_was_overtaken_while_a_write_was_finished_is_not_told_last_that_it_is_primary() {
+    let (switch, mut first, p4info) = running("entities").await;
+    let entity = claim(&p4info, 0x31, 1);
+    // Far more than one turn of the dataplane thread.
+    let mut updates = vec![update(Type::Insert, entity.clone())];
+    updates.resize(5_000, update(Type::Modify, entity.clone()));
+    let request = WriteRequest {
+        device_id: DEVICE,
+        election_id: Some(uint128(1)),
+        updates,
+        ..WriteRequest::default()
+    };
+    let mut client = first.client.clone();
+    let writing = tokio::spawn(async move { client.write(request).await });
+    let finish = hold_up(&switch, entity).await;
+    let mut second = Controller::connect_as(&switch, 2, None).await;
+    assert_eq!(first.arbitration().await, Code::AlreadyExists);
+    let mut third = Controller::connect_as(&switch, 3, None).await;
+    assert_eq!(first.arbitration().await, Code::AlreadyExists);
+    assert_eq!(second.arbitration().await, Code::AlreadyExists);
+    finish.send(()).unwrap();
+    writing.await.unwrap().unwrap();
+    assert_eq!(third.arbitration().await, Code::Ok);
+    // What comes next is the answer to this, and nothing that was sent before.
+    second.arbitrate(2).await;
+    assert_eq!(second.arbitration().await, Code::AlreadyExists);
 }
