@@ -15,12 +15,25 @@ use super::read::{EntryPart, ReadPlan, Step};
 use super::write::cells;
 use super::{Node, parts};
 
+/// The entries of a table that a key without match fields names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EmptyMatch {
+    /// All, as in a query.
+    Any,
+    /// The one that has no match fields, as in an update.
+    Exactly,
+}
+
 impl Node {
     /// Plans a query; [`Node::read_some`] then reads it.
     ///
     /// # Errors
     /// As for [`Node::write`], for queries of objects that do not exist.
     pub fn plan_read(&mut self, query: &Entity) -> Result<ReadPlan, Failure> {
+        self.plan(query, EmptyMatch::Any)
+    }
+
+    pub(super) fn plan(&mut self, query: &Entity, empty: EmptyMatch) -> Result<ReadPlan, Failure> {
         parts(&self.pipeline, &mut self.switch)?;
         let Some(kind) = &query.entity else {
             return Err(Failure::invalid(
@@ -28,7 +41,7 @@ impl Node {
             ));
         };
         let steps = match kind {
-            Kind::TableEntry(query) => self.plan_table(query)?,
+            Kind::TableEntry(query) => self.plan_table(query, empty)?,
             Kind::MeterEntry(query) => self.plan_meter(query)?,
             Kind::CounterEntry(query) => self.plan_counter(query)?,
             Kind::RegisterEntry(query) => self.plan_register(query)?,
@@ -42,7 +55,8 @@ impl Node {
                         .and_then(|p| p.tables.get(&id))
                         .is_some_and(|t| t.direct_meter.is_some())
                 };
-                self.plan_direct(query.table_entry.as_ref(), part, "direct meter", has)?
+                let key = (query.table_entry.as_ref(), empty);
+                self.plan_direct(key, part, "direct meter", has)?
             }
             Kind::DirectCounterEntry(query) => {
                 let pipeline = self.pipeline.as_ref();
@@ -51,12 +65,8 @@ impl Node {
                         .and_then(|p| p.tables.get(&id))
                         .is_some_and(|t| t.direct_counter)
                 };
-                self.plan_direct(
-                    query.table_entry.as_ref(),
-                    EntryPart::Counter,
-                    "direct counter",
-                    has,
-                )?
+                let key = (query.table_entry.as_ref(), empty);
+                self.plan_direct(key, EntryPart::Counter, "direct counter", has)?
             }
             Kind::DigestEntry(query) => self.plan_digest(query.digest_id)?,
             Kind::PacketReplicationEngineEntry(query) => self.plan_replication(query)?,
@@ -96,7 +106,7 @@ impl Node {
         }
     }
 
-    fn plan_table(&self, query: &v1::TableEntry) -> Result<Vec<Step>, Failure> {
+    fn plan_table(&self, query: &v1::TableEntry, empty: EmptyMatch) -> Result<Vec<Step>, Failure> {
         let pipeline = self.pipeline_ref()?;
         if query.table_id != 0 {
             let table = pipeline.table(query.table_id)?;
@@ -106,7 +116,11 @@ impl Node {
                     table.name
                 )));
             }
-            return Ok(vec![self.plan_entries(table, query, EntryPart::Whole)?]);
+            return Ok(vec![self.plan_entries(
+                table,
+                (query, empty),
+                EntryPart::Whole,
+            )?]);
         }
         // Without a table other filters are ignored; the selected direct resources are not filters.
         let query = v1::TableEntry {
@@ -120,14 +134,14 @@ impl Node {
         pipeline
             .tables
             .values()
-            .map(|table| self.plan_entries(table, &query, EntryPart::Whole))
+            .map(|table| self.plan_entries(table, (&query, EmptyMatch::Any), EntryPart::Whole))
             .collect()
     }
 
     fn plan_entries(
         &self,
         table: &TableView,
-        query: &v1::TableEntry,
+        (query, empty): (&v1::TableEntry, EmptyMatch),
         part: EntryPart,
     ) -> Result<Step, Failure> {
         if query.is_default_action {
@@ -140,7 +154,7 @@ impl Node {
         let Some(switch) = &self.switch else {
             return Err(Failure::not_found("no program"));
         };
-        let handles = if query.r#match.is_empty() {
+        let handles = if query.r#match.is_empty() && empty == EmptyMatch::Any {
             switch.entries(table.id)?.into()
         } else {
             // A full key names at most one entry; if it does not exist, the answer is empty.
@@ -164,7 +178,7 @@ impl Node {
 
     fn plan_direct(
         &self,
-        key: Option<&v1::TableEntry>,
+        (key, empty): (Option<&v1::TableEntry>, EmptyMatch),
         part: EntryPart,
         resource: &str,
         has: impl Fn(u32) -> bool,
@@ -182,7 +196,7 @@ impl Node {
                         is_default_action: key.is_default_action,
                         ..v1::TableEntry::default()
                     };
-                    self.plan_entries(table, &query, part)
+                    self.plan_entries(table, (&query, EmptyMatch::Any), part)
                 })
                 .collect();
         }
@@ -201,7 +215,7 @@ impl Node {
             is_default_action: key.is_default_action,
             ..v1::TableEntry::default()
         };
-        Ok(vec![self.plan_entries(table, &key, part)?])
+        Ok(vec![self.plan_entries(table, (&key, empty), part)?])
     }
 
     fn plan_meter(&self, query: &v1::MeterEntry) -> Result<Vec<Step>, Failure> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Rollback: the updates that restore the state before an update (specification section "Batch Atomicity").
 
+use tonic::Code;
 use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::packet_replication_engine_entry::Type as ReplicationEntry;
 use weir_p4runtime::p4::v1::update::Type;
@@ -8,20 +9,31 @@ use weir_p4runtime::p4::v1::{self, Entity, Update};
 
 use super::Node;
 use super::failure::Failure;
+use super::read::{ReadPlan, Step};
+use super::read_plan::EmptyMatch;
+
+/// Most cells that the updates of a batch may change which name a whole array. They are read, and written back, in one turn of
+/// the dataplane thread, and kept meanwhile.
+const MAX_ARRAY_CELLS: u64 = 10_000;
 
 /// The updates that restore the earlier state; the last applies first.
 #[derive(Debug, Default)]
-pub struct Undo(Vec<Update>);
+pub struct Undo {
+    updates: Vec<Update>,
+    /// Cells of whole arrays among them.
+    array_cells: u64,
+}
 
 impl Node {
     /// As [`Node::write`], and adds the inverse updates to `undo`.
     ///
     /// # Errors
-    /// As [`Node::write`]; `UNIMPLEMENTED` for a reset of counters by colour, which cannot be undone.
+    /// As [`Node::write`]; `UNIMPLEMENTED` for a reset of counters by colour, which cannot be undone, and for more than 10,000
+    /// cells of whole arrays in a batch.
     pub fn write_undoable(&mut self, update: &Update, undo: &mut Undo) -> Result<(), Failure> {
-        let before = self.before(update)?;
+        let before = self.before(update, &mut undo.array_cells)?;
         self.write(update)?;
-        undo.0.extend(before);
+        undo.updates.extend(before);
         Ok(())
     }
 
@@ -30,48 +42,86 @@ impl Node {
     /// # Errors
     /// Never in a consistent switch.
     pub fn undo(&mut self, undo: Undo) -> Result<(), Failure> {
-        undo.0
+        undo.updates
             .iter()
             .rev()
             .try_for_each(|update| self.write(update))
     }
 
-    fn before(&mut self, update: &Update) -> Result<Vec<Update>, Failure> {
-        let Some(entity) = &update.entity else {
+    fn before(&mut self, update: &Update, array_cells: &mut u64) -> Result<Vec<Update>, Failure> {
+        // An update without an object is refused; a query without one would read all.
+        let Some(entity) = update.entity.as_ref().filter(|entity| names_object(entity)) else {
             return Ok(Vec::new());
         };
-        match Type::try_from(update.r#type) {
-            Ok(Type::Insert) => Ok(vec![with(Type::Delete, entity.clone())]),
-            Ok(Type::Modify) => Ok(self
-                .present(entity)?
-                .map(|e| with(Type::Modify, e))
-                .collect()),
-            Ok(Type::Delete) => Ok(self
-                .present(entity)?
-                .map(|e| with(Type::Insert, e))
-                .collect()),
-            Ok(Type::Unspecified) | Err(_) => Ok(Vec::new()),
-        }
+        let inverse = match Type::try_from(update.r#type) {
+            Ok(Type::Insert) => return Ok(vec![with(Type::Delete, entity.clone())]),
+            Ok(Type::Modify) => Type::Modify,
+            Ok(Type::Delete) => Type::Insert,
+            Ok(Type::Unspecified) | Err(_) => return Ok(Vec::new()),
+        };
+        let found = self.present(entity, array_cells)?.into_iter();
+        Ok(found.map(|entity| with(inverse, entity)).collect())
     }
 
-    /// The entity with this key as it is now, with everything that a write could change.
-    fn present(
-        &mut self,
-        entity: &Entity,
-    ) -> Result<impl Iterator<Item = Entity> + use<>, Failure> {
+    /// The entity with this key as it is now, with everything that a write could change; for a whole array, each cell.
+    fn present(&mut self, entity: &Entity, array_cells: &mut u64) -> Result<Vec<Entity>, Failure> {
         let query = query_of(entity)?;
-        let mut plan = self.plan_read(&query)?;
+        let mut plan = self.plan(&query, EmptyMatch::Exactly)?;
+        *array_cells += cells_of_array(&plan);
+        if *array_cells > MAX_ARRAY_CELLS {
+            return Err(Failure::new(
+                Code::Unimplemented,
+                format!(
+                    "an update without an index changes all cells of an array; in a batch that can be rolled back at most \
+                     {MAX_ARRAY_CELLS} cells in all are valid so, and this one makes it {array_cells}; name single cells, \
+                     or write with CONTINUE_ON_ERROR"
+                ),
+            ));
+        }
         let mut found = self.read_some(&mut plan, usize::MAX)?;
         for entity in &mut found {
             writable(entity);
         }
-        if let Some(Kind::TableEntry(entry)) = &entity.entity {
-            // An empty match reads all entries; keep only the entry without match fields.
-            found.retain(|e| {
-                matches!(&e.entity, Some(Kind::TableEntry(found)) if found.r#match.len() == entry.r#match.len())
-            });
+        Ok(found)
+    }
+}
+
+/// Cells that the plan reads, if it reads more than one of an array.
+fn cells_of_array(plan: &ReadPlan) -> u64 {
+    let cells = plan.steps.iter().map(|step| match step {
+        Step::Meter { cells, .. } | Step::Counter { cells, .. } | Step::Register { cells, .. } => {
+            cells.end - cells.start
         }
-        Ok(found.into_iter())
+        Step::Entries { .. } | Step::Default { .. } | Step::Ready(_) => 0,
+    });
+    cells.filter(|cells| *cells > 1).sum()
+}
+
+/// Whether the entity has the id of a table, array or other object of the program.
+fn names_object(entity: &Entity) -> bool {
+    let of_table = |entry: &Option<v1::TableEntry>| entry.as_ref().is_some_and(|e| e.table_id != 0);
+    match &entity.entity {
+        None => false,
+        Some(Kind::TableEntry(entry)) => entry.table_id != 0,
+        Some(Kind::DirectMeterEntry(meter)) => of_table(&meter.table_entry),
+        Some(Kind::DirectCounterEntry(counter)) => of_table(&counter.table_entry),
+        Some(Kind::MeterEntry(meter)) => meter.meter_id != 0,
+        Some(Kind::CounterEntry(counter)) => counter.counter_id != 0,
+        Some(Kind::RegisterEntry(register)) => register.register_id != 0,
+        Some(Kind::ActionProfileMember(member)) => {
+            member.action_profile_id != 0 && member.member_id != 0
+        }
+        Some(Kind::ActionProfileGroup(group)) => {
+            group.action_profile_id != 0 && group.group_id != 0
+        }
+        Some(Kind::ValueSetEntry(set)) => set.value_set_id != 0,
+        Some(Kind::DigestEntry(digest)) => digest.digest_id != 0,
+        Some(Kind::PacketReplicationEngineEntry(entry)) => match &entry.r#type {
+            Some(ReplicationEntry::MulticastGroupEntry(group)) => group.multicast_group_id != 0,
+            Some(ReplicationEntry::CloneSessionEntry(session)) => session.session_id != 0,
+            None => false,
+        },
+        Some(Kind::ExternEntry(_)) => false,
     }
 }
 

@@ -7,5 +7,6 @@ mod features;
 mod mastership_races;
 mod requests;
 mod roles_and_batches;
+mod rollback;
 mod support;
 mod tls;
