@@ -167,17 +167,22 @@ impl DigestQueue {
 
     /// Handles the acknowledgement of some messages of a list, by their number in it.
     pub fn acknowledge_some(&mut self, list_id: u64, numbers: &[i32]) {
-        let list = self.sent.iter().find(|list| list.list_id == list_id);
+        let Some(at) = self.sent.iter().position(|list| list.list_id == list_id) else {
+            return;
+        };
+        let messages = &self.sent[at].messages;
+        let is_open = |known: &HashMap<_, _>, values| known.get(values) == Some(&Some(list_id));
         for number in numbers {
             let values = usize::try_from(*number).ok();
-            let values = values
-                .zip(list)
-                .and_then(|(at, list)| list.messages.get(at));
-            if let Some(values) = values
-                && self.known.get(values) == Some(&Some(list_id))
+            if let Some(values) = values.and_then(|at| messages.get(at))
+                && is_open(&self.known, values)
             {
                 self.known.remove(values);
             }
+        }
+        // The limit of the cache counts messages, so a list without any would stay until its acknowledgement is overdue.
+        if !messages.iter().any(|values| is_open(&self.known, values)) {
+            self.sent.remove(at);
         }
     }
 

@@ -108,3 +108,18 @@ fn negative_settings_are_refused_by_name() {
     let failure = DigestQueue::new(config, "digest d").unwrap_err();
     assert_eq!(failure.message, "digest d: max_timeout_ns -1 is negative");
 }
+
+#[test]
+fn lists_whose_messages_were_all_acknowledged_are_not_kept() {
+    let mut queue = queue(1, 1_000, i64::MAX);
+    for number in 0..10_000_u32 {
+        let list = queue.offer(vec![number.to_be_bytes().to_vec()], 0).unwrap();
+        queue.acknowledge_some(list.list_id, &[0]);
+    }
+    assert!(queue.known.is_empty());
+    assert!(
+        queue.sent.len() < 100,
+        "{} lists are kept",
+        queue.sent.len()
+    );
+}
