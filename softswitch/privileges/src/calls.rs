@@ -8,7 +8,7 @@ use std::io;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch,
+    SeccompRule, TargetArch, sock_filter,
 };
 
 /// Programs, other processes, mounts, namespaces, kernel modules, clocks, keys, and interfaces of the kernel with many faults.
@@ -71,7 +71,7 @@ pub(crate) fn restrict(bpf: Bpf) -> Result<usize, String> {
     let calls = compile(refused(bpf)?, libc::EPERM)?;
     // clone3's flags are in memory, where a filter cannot see them. The C library tries clone when it is unknown.
     let clone3 = compile(vec![(libc::SYS_clone3, Vec::new())], libc::ENOSYS)?;
-    for program in [&clone3, &calls] {
+    for program in [&other_numbers(), &clone3, &calls] {
         install(program).map_err(|error| error.to_string())?;
     }
     // With bpf, of which a part may be allowed, and clone3.
@@ -133,6 +133,26 @@ fn compile(rules: Rules, error: libc::c_int) -> Result<BpfProgram, String> {
     )
     .and_then(BpfProgram::try_from)
     .map_err(|error| error.to_string())
+}
+
+/// Refuses the calls of x86-64's second ABI, x32: the same ones under other numbers, with a bit set
+/// (`__X32_SYSCALL_BIT` of `asm/unistd.h`) that no number of any architecture's first ABI has.
+fn other_numbers() -> BpfProgram {
+    const X32_BIT: u32 = 0x4000_0000;
+    const NUMBER: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
+    let instruction = |code: u32, jt, jf, k| sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let answer = |what| instruction(libc::BPF_RET | libc::BPF_K, 0, 0, what);
+    vec![
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, NUMBER),
+        instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 0, 1, X32_BIT),
+        answer(libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        answer(libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 /// Installs a filter in all threads. Not seccompiler's own function: before Linux 5.16 a filter slowed all memory accesses

@@ -221,3 +221,19 @@ fn a_new_thread_is_confined_as_the_one_that_started_it() -> Tested {
         },
     )
 }
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_x32_numbers_of_refused_calls_are_refused_too() -> Tested {
+    in_child("the_x32_numbers_of_refused_calls_are_refused_too", |_| {
+        confine(NOTHING, &Files::Below(Vec::new()));
+        // __X32_SYSCALL_BIT of asm/unistd.h; ptrace and unshare have numbers 521 and 272 there.
+        for number in [521, 272] {
+            // SAFETY: a system call whose arguments are no pointers.
+            let done = unsafe { libc::syscall(0x4000_0000 | number, 0, 0, 0, 0) };
+            let error = std::io::Error::last_os_error();
+            assert_eq!((done, error.raw_os_error()), (-1, Some(libc::EPERM)));
+        }
+        Ok(())
+    })
+}
