@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
@@ -59,6 +59,8 @@ impl Outlet for Sender {
 #[derive(Debug)]
 pub struct SendThreads<S: Outlet = Sender> {
     threads: Vec<SendThread<S>>,
+    /// The other ends of those that do not run yet, in the same order.
+    prepared: Mutex<Vec<mpsc::Receiver<PortQueue<S>>>>,
     /// Ports that were assigned a thread.
     ports: AtomicUsize,
     joins: Mutex<Vec<JoinHandle<()>>>,
@@ -83,7 +85,19 @@ pub enum Way {
 #[derive(Debug)]
 pub struct SendThread<S: Outlet = Sender> {
     ports: mpsc::Sender<PortQueue<S>>,
-    thread: Thread,
+    thread: Sleeper,
+}
+
+/// A thread to wake; none until it runs.
+#[derive(Debug, Clone, Default)]
+struct Sleeper(Arc<OnceLock<Thread>>);
+
+impl Sleeper {
+    fn wake(&self) {
+        if let Some(thread) = self.0.get() {
+            thread.unpark();
+        }
+    }
 }
 
 impl<S: Outlet> Clone for SendThread<S> {
@@ -99,6 +113,7 @@ impl<S: Outlet> Default for SendThreads<S> {
     fn default() -> Self {
         Self {
             threads: Vec::new(),
+            prepared: Mutex::default(),
             ports: AtomicUsize::default(),
             joins: Mutex::default(),
             stop: Arc::default(),
@@ -108,24 +123,44 @@ impl<S: Outlet> Default for SendThreads<S> {
 }
 
 impl<S: Outlet> SendThreads<S> {
-    /// Starts `count` threads.
+    /// `count` threads for ports to choose from, which [`SendThreads::run`] starts: a thread that runs before the program gives
+    /// up its privileges would keep them.
+    pub fn prepare(count: usize) -> Self {
+        let channels = (0..count).map(|_| mpsc::channel());
+        let (threads, prepared) = channels
+            .map(|(ports, new_ports)| {
+                let thread = Sleeper::default();
+                (SendThread { ports, thread }, new_ports)
+            })
+            .unzip();
+        let mut made = Self::default();
+        made.threads = threads;
+        made.prepared = Mutex::new(prepared);
+        made
+    }
+
+    /// Starts the threads that do not run yet; they first send what waits for them. Ports may be opened before, but no frame may be
+    /// sent meanwhile on another thread.
     ///
     /// # Errors
     /// When the system cannot create another thread.
-    pub fn start(count: usize) -> io::Result<Self> {
-        let mut started = Self::default();
-        for number in 0..count {
-            let (ports, new_ports) = mpsc::channel();
-            let stop = Arc::clone(&started.stop);
+    pub fn run(&mut self) -> io::Result<()> {
+        let joins = self.joins.get_mut();
+        let joins = joins.unwrap_or_else(PoisonError::into_inner);
+        let prepared = self.prepared.get_mut();
+        let prepared = prepared.unwrap_or_else(PoisonError::into_inner);
+        let running = self.threads.len() - prepared.len();
+        let waiting = self.threads[running..].iter().zip(prepared.drain(..));
+        for (number, (to, new_ports)) in (running..).zip(waiting) {
+            let stop = Arc::clone(&self.stop);
             let join = thread::Builder::new()
                 .name(format!("send-{number}"))
                 .spawn(move || run(&new_ports, &stop))?;
-            let thread = join.thread().clone();
-            started.threads.push(SendThread { ports, thread });
-            let joins = started.joins.get_mut();
-            joins.unwrap_or_else(PoisonError::into_inner).push(join);
+            // Not set before, because only this sets it; the thread looks for ports before it sleeps first.
+            let _ = to.thread.0.set(join.thread().clone());
+            joins.push(join);
         }
-        Ok(started)
+        Ok(())
     }
 
     /// No threads; the kernel keeps the frames until their departure times.
@@ -176,7 +211,7 @@ impl<S: Outlet> Drop for SendThreads<S> {
 pub struct RemoteSender {
     /// None after [`RemoteSender::close`].
     frames: Option<Producer<u8>>,
-    thread: Thread,
+    thread: Sleeper,
     /// There are frames since the last [`RemoteSender::wake`].
     wake_pending: bool,
     interface_error: Arc<AtomicI32>,
@@ -215,7 +250,7 @@ impl RemoteSender {
             joined: Vec::with_capacity(max_frame_bytes),
         };
         to.ports.send(queue).map_err(|_| thread_exited())?;
-        to.thread.unpark();
+        to.thread.wake();
         Ok(Self {
             frames: Some(producer),
             thread: to.thread.clone(),
@@ -267,7 +302,7 @@ impl RemoteSender {
     /// Wakes the thread if there are new frames. Returns the error of an interface that accepts no more frames.
     pub fn wake(&mut self) -> Option<io::Error> {
         if std::mem::take(&mut self.wake_pending) {
-            self.thread.unpark();
+            self.thread.wake();
         }
         if self.frames.as_ref().is_some_and(Producer::is_abandoned) {
             return Some(thread_exited());
@@ -282,7 +317,7 @@ impl RemoteSender {
     pub fn close(&mut self) {
         drop(self.frames.take());
         // After the drop, so that the woken thread sees the ring abandoned.
-        self.thread.unpark();
+        self.thread.wake();
     }
 }
 

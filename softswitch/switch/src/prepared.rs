@@ -57,10 +57,10 @@ impl Prepared {
             .ports
             .iter()
             .map(|port| (port.number, port.interface.as_str(), port.reception));
-        let threads = if cli.run_ahead.is_some() {
+        let mut threads = if cli.run_ahead.is_some() {
             SendThreads::with_departures()
         } else {
-            start_threads(cli.send_threads)?
+            SendThreads::prepare(usize::from(cli.send_threads))
         };
         let interfaces = open(&threads, ports)?;
         let (listener, address) = listen_at("--p4runtime", cli.p4runtime)?;
@@ -76,6 +76,7 @@ impl Prepared {
             OPEN_PORTS
         };
         let confined = confine(kept, &Files::beside(cli.stats.as_deref()));
+        start(&mut threads)?;
         Ok(Self {
             cli,
             executes,
@@ -151,11 +152,12 @@ impl PreparedWires {
         let ports = ends
             .iter()
             .map(|(number, interface, reception)| (*number, interface.as_str(), *reception));
-        let threads = start_threads(options.send_threads)?;
+        let mut threads = SendThreads::prepare(usize::from(options.send_threads));
         let interfaces = open(&threads, ports)?;
         let (listener, address) = listen_at("--links", options.links)?;
         warn_if_open("the links service", address, false);
         let confined = confine(OPEN_PORTS, &Files::beside(options.stats.as_deref()));
+        start(&mut threads)?;
         Ok(Self {
             stats: options.stats,
             wires,
@@ -204,8 +206,9 @@ fn warn_if_open(service: &str, address: SocketAddr, tls: bool) {
     }
 }
 
-fn start_threads(count: u8) -> Result<SendThreads, RunError> {
-    SendThreads::start(usize::from(count)).map_err(RunError::System)
+/// Starts the threads for sending. Not before the privileges are given up: a thread would keep them.
+fn start(threads: &mut SendThreads) -> Result<(), RunError> {
+    threads.run().map_err(RunError::System)
 }
 
 /// Opens the ports' interfaces.

@@ -95,7 +95,7 @@ pub enum RunError {
 /// Runs the command to its end.
 ///
 /// Not `async`: its callers would then compile the service a second time. Sockets are opened and files read before there is a
-/// thread besides this one and the sending ones, because giving up privileges acts on this thread and those that it starts.
+/// thread besides this one, because giving up privileges acts on this thread and those that it starts.
 ///
 /// # Errors
 /// [`RunError`], whose text says what to change.

@@ -60,6 +60,11 @@ class Bmv2Process:
         code = self._process.returncode
         assert kind is not None or code == 0, f"simple_switch_grpc exited with code {code}: {self.errors}"
 
+    @property
+    def pid(self) -> int:
+        """The process, to read what /proc says of it."""
+        return self._process.pid
+
     def flood(self, p4info: Path, program: Path, ports: list[int]) -> None:
         """Have the program l2_learning flood to these ports, as device 0."""
 

@@ -44,6 +44,12 @@ impl Outlet for Memory {
     }
 }
 
+fn running(count: usize) -> SendThreads<Memory> {
+    let mut threads = SendThreads::prepare(count);
+    threads.run().unwrap();
+    threads
+}
+
 struct Port {
     ring: RemoteSender,
     tally: Arc<Tally>,
@@ -79,7 +85,7 @@ fn put(port: &mut Port, frame: &[u8]) {
 
 #[test]
 fn frames_leave_once_and_in_order_whatever_their_lengths_and_however_many_ports_a_thread_has() {
-    let threads = SendThreads::start(2).unwrap();
+    let threads = running(2);
     let mut ports: Vec<Port> = (0..3).map(|_| open(&threads, 8, None)).collect();
     for number in 0..FRAMES {
         for port in &mut ports {
@@ -106,8 +112,23 @@ fn frames_leave_once_and_in_order_whatever_their_lengths_and_however_many_ports_
 }
 
 #[test]
+fn frames_wait_for_a_thread_that_starts_later() {
+    let mut threads = SendThreads::prepare(1);
+    let mut port = open(&threads, 8, None);
+    let all: Vec<Vec<u8>> = (0..4).map(frame).collect();
+    for frame in &all {
+        assert!(port.ring.push(frame));
+    }
+    assert!(port.ring.wake().is_none());
+    threads.run().unwrap();
+    port.ring.close();
+    threads.stop();
+    assert!(*port.sent.lock().unwrap() == all);
+}
+
+#[test]
 fn a_frame_without_another_after_it_leaves_once_the_thread_is_woken() {
-    let threads = SendThreads::start(1).unwrap();
+    let threads = running(1);
     let mut port = open(&threads, 8, None);
     for number in 0..FRAMES.min(1000) {
         put(&mut port, &frame(number));
@@ -122,7 +143,7 @@ fn a_frame_without_another_after_it_leaves_once_the_thread_is_woken() {
 
 #[test]
 fn a_frame_that_was_put_just_before_its_port_is_closed_leaves_and_the_sender_is_closed() {
-    let threads = SendThreads::start(1).unwrap();
+    let threads = running(1);
     for number in 0..FRAMES.min(2000) {
         let mut port = open(&threads, 8, None);
         // The thread, woken by the new port, is then at another of its steps each time.
@@ -139,7 +160,7 @@ fn a_frame_that_was_put_just_before_its_port_is_closed_leaves_and_the_sender_is_
 
 #[test]
 fn frames_that_find_no_room_are_sent_again() {
-    let threads = SendThreads::start(1).unwrap();
+    let threads = running(1);
     let mut port = open(&threads, 1, None);
     let count = FRAMES.min(200);
     for number in 0..count {
@@ -157,7 +178,7 @@ fn frames_that_find_no_room_are_sent_again() {
 
 #[test]
 fn a_port_is_told_that_its_interface_is_gone_and_the_frames_count_as_errors() {
-    let threads = SendThreads::start(1).unwrap();
+    let threads = running(1);
     let mut port = open(&threads, 8, Some(libc::ENETDOWN));
     assert!(port.ring.push(&frame(0)));
     let error = loop {
@@ -176,7 +197,7 @@ fn a_port_is_told_that_its_interface_is_gone_and_the_frames_count_as_errors() {
 
 #[test]
 fn frames_that_never_find_room_count_as_errors_when_the_port_is_closed() {
-    let threads = SendThreads::start(1).unwrap();
+    let threads = running(1);
     let mut port = open(&threads, 0, None);
     for number in 0..3 {
         put(&mut port, &frame(number));
@@ -188,7 +209,7 @@ fn frames_that_never_find_room_count_as_errors_when_the_port_is_closed() {
 
 #[test]
 fn a_ring_that_is_half_full_is_congested_and_a_frame_without_room_is_refused() {
-    let threads = SendThreads::start(1).unwrap();
+    let threads = running(1);
     let mut port = open(&threads, 8, None);
     let long = [1; 60];
     // The thread was woken when the port was opened, and may take frames until it has found the ring empty.
@@ -207,7 +228,7 @@ fn a_ring_that_is_half_full_is_congested_and_a_frame_without_room_is_refused() {
 
 #[test]
 fn a_thread_that_has_ended_is_told_as_an_error() {
-    let threads = SendThreads::<Memory>::start(1).unwrap();
+    let threads = running(1);
     threads.stop();
     let thread = threads.next_thread().unwrap();
     let opened = RemoteSender::new(thread, Memory::default(), 60, Arc::default());

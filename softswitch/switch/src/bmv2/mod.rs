@@ -21,6 +21,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 pub use options::Options;
+use weir_privileges::{BIND_ANY_PORT, Files, OPEN_PORTS, confine};
+
 
 /// Version of bmv2 whose command line this is.
 pub const VERSION: &str = "1.15.5";
@@ -58,11 +60,14 @@ pub fn called_as(path: &OsStr) -> Option<Flavour> {
 /// # Errors
 /// A line that says what to change.
 pub fn run(options: Options) -> Result<(), String> {
+    // Before anything is opened: interfaces and files come and go while it runs, at the wish of Thrift's clients. And before
+    // there is a thread, which would keep its privileges.
+    let confined = confine(OPEN_PORTS | BIND_ANY_PORT, &Files::Any);
     log::install(&options.log)?;
     for line in &options.differs {
         note(options.flavour, line);
     }
-    let result = start::run(options);
+    let result = start::run(options, &confined);
     log::flush();
     result
 }

@@ -13,7 +13,7 @@ use weir_engine::node::{Node, NodeConfig};
 use weir_ports::recorder::Recorder;
 use weir_ports::trunk::Trunk;
 use weir_ports::{Interface, Reception, SendThreads};
-use weir_privileges::{BIND_ANY_PORT, Files, OPEN_PORTS, confine};
+use weir_privileges::Confined;
 use weir_thrift::EntryNumbers;
 
 use super::options::{Level, LogOptions, LogTo, Options, PortAtInterface, Ports, THRIFT_PORT};
@@ -27,9 +27,7 @@ use crate::service::{Service, listen};
 ///
 /// # Errors
 /// A line that says what to change.
-pub(super) fn run(options: Options) -> Result<(), String> {
-    // Before anything is opened: interfaces and files come and go while it runs, at the wish of Thrift's clients.
-    let confined = confine(OPEN_PORTS | BIND_ANY_PORT, &Files::Any);
+pub(super) fn run(options: Options, confined: &Confined) -> Result<(), String> {
     say(&format!("weir-switch: {confined}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
