@@ -13,6 +13,7 @@ use weir_switch::bmv2::options::Parsed;
 use weir_switch::bmv2::{self, Flavour};
 use weir_switch::cli::Cli;
 use weir_switch::run::run;
+use weir_switch::stderr;
 
 /// Default filter: our messages, and warnings of libraries (the code generator would print every function it makes).
 const LOGGED: &str = "warn,weir=info";
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
         Err(reason) => return fail(&reason),
     };
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
+        .with_writer(stderr::writer)
         .with_target(false)
         .without_time()
         // Without this a failed write panics; a full disk is no reason to stop forwarding.
@@ -45,7 +46,10 @@ fn main() -> ExitCode {
         .with(lines.with_filter(filter))
         .init();
     match run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            stderr::end(None);
+            ExitCode::SUCCESS
+        }
         Err(error) => fail(&error.to_string()),
     }
 }
@@ -61,14 +65,12 @@ fn run_as_bmv2(flavour: Flavour, parsed: Result<Parsed, String>) -> ExitCode {
         Err(reason) => Err(reason),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            stderr::end(None);
+            ExitCode::SUCCESS
+        }
         Err(reason) => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "{}: {}",
-                flavour.name(),
-                reason.trim_end()
-            );
+            stderr::end(Some(&format!("{}: {}", flavour.name(), reason.trim_end())));
             ExitCode::FAILURE
         }
     }
@@ -84,6 +86,6 @@ fn log_filter() -> Result<Targets, String> {
 
 /// Prints the reason, if standard error can be written.
 fn fail(reason: &str) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "weir-switch: {reason}");
+    stderr::end(Some(&format!("weir-switch: {reason}")));
     ExitCode::FAILURE
 }

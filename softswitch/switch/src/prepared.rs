@@ -17,6 +17,7 @@ use crate::cli::Cli;
 use crate::jit;
 use crate::run::{QUEUED_NOTIFICATIONS, RunError, Stop, load, say, supervise};
 use crate::service::{Service, listen, serve_links};
+use crate::stderr;
 use crate::wire::{self, WireOptions};
 
 /// A switch whose sockets are open, without its privileges.
@@ -206,9 +207,10 @@ fn warn_if_open(service: &str, address: SocketAddr, tls: bool) {
     }
 }
 
-/// Starts the threads for sending. Not before the privileges are given up: a thread would keep them.
+/// Starts the threads for sending and for the log. Not before the privileges are given up: a thread would keep them.
 fn start(threads: &mut SendThreads) -> Result<(), RunError> {
-    threads.run().map_err(RunError::System)
+    let started = threads.run().and_then(|()| stderr::start());
+    started.map_err(RunError::System)
 }
 
 /// Opens the ports' interfaces.

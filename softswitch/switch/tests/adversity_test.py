@@ -2,6 +2,7 @@
 """Clients that flood, stall, break off or die: the switch serves the others and counts its drops."""
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -265,3 +266,34 @@ def test_a_log_that_cannot_be_written_stops_nothing(weir_switch: Path, tmp_path:
             wait_until(nowhere.exists, "the statistics were written once they could be")
             check_alive(process.address)
             assert client.stub.Capabilities(p4r.CapabilitiesRequest(device_id=DEVICE_ID)) is not None
+
+
+def test_a_log_that_nobody_reads_stops_neither_packets_nor_the_end(
+    weir_switch: Path, compiled: Compiled, tmp_path: Path
+) -> None:
+    # Each packet is a line of the log; all of them are more than the pipe and the switch keep.
+    packets = 30_000
+    asserting = p4r.StreamMessageRequest()
+    asserting.packet.payload = b"\x02" + bytes(60)
+    stats = tmp_path / "stats.json"
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as log:
+        with (
+            os.fdopen(writing, "w") as stderr,
+            SwitchProcess(weir_switch, "--stats", str(stats), stderr=stderr) as switch,
+            HostileClient(switch.address) as client,
+        ):
+            stderr.close()
+            client.open_stream()
+            client.push(*compiled("logs"))
+            for _ in range(packets):
+                client.send(asserting)
+            wait_until(lambda: stats_of(stats).get("received", 0) == packets, "all packets were processed")
+            check_alive(switch.address)
+            began_s = time.monotonic()
+            assert switch.stop() == 0
+            print(f"ended in {time.monotonic() - began_s:.1f} s")
+        lines = log.read().splitlines()
+    asserted = sum("packet dropped" in line for line in lines)
+    print(f"{asserted} of {packets} lines were kept")
+    assert 0 < asserted < packets

@@ -35,7 +35,12 @@ def weir_switch() -> Path:
 @pytest.fixture(scope="session")
 def compiled() -> Callable[[str], tuple[Path, Path]]:
     """P4Info and BMv2 JSON of a test program, by its name."""
-    folders = [Path(__file__).parent / "programs", REPOSITORY / "softswitch" / "programs"]
+    softswitch = REPOSITORY / "softswitch"
+    folders = [
+        Path(__file__).parent / "programs",
+        softswitch / "programs",
+        softswitch / "dataplane" / "tests" / "programs",
+    ]
 
     def find(program: str) -> tuple[Path, Path]:
         folder = next(folder for folder in folders if (folder / f"{program}.json").exists())

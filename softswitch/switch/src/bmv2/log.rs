@@ -17,6 +17,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::prelude::*;
 
 use super::options::{self, LogOptions, LogTo};
+use crate::stderr;
 
 /// Sends the program's messages to where the options say; without a log, warnings go to standard error.
 ///
@@ -26,7 +27,7 @@ pub(super) fn install(options: &LogOptions) -> Result<(), String> {
     let writer: Box<dyn Write + Send> = match &options.to {
         LogTo::Nowhere => {
             let lines = tracing_subscriber::fmt::layer()
-                .with_writer(io::stderr)
+                .with_writer(stderr::writer)
                 .with_target(false)
                 .without_time()
                 .log_internal_errors(false);

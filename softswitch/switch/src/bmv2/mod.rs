@@ -23,6 +23,7 @@ use std::path::Path;
 pub use options::Options;
 use weir_privileges::{BIND_ANY_PORT, Files, OPEN_PORTS, confine};
 
+use crate::stderr;
 
 /// Version of bmv2 whose command line this is.
 pub const VERSION: &str = "1.15.5";
@@ -63,6 +64,7 @@ pub fn run(options: Options) -> Result<(), String> {
     // Before anything is opened: interfaces and files come and go while it runs, at the wish of Thrift's clients. And before
     // there is a thread, which would keep its privileges.
     let confined = confine(OPEN_PORTS | BIND_ANY_PORT, &Files::Any);
+    stderr::start().map_err(|error| error.to_string())?;
     log::install(&options.log)?;
     for line in &options.differs {
         note(options.flavour, line);
