@@ -69,6 +69,8 @@ pub struct Interface {
     realtime_minus_monotonic_ns: i128,
     /// Why the interface could not be opened again, as told last.
     reopening_failed: String,
+    /// `tx_errors` when they were looked at last.
+    errors_seen: u64,
     held: bool,
 }
 
@@ -119,6 +121,7 @@ impl Interface {
             program,
             realtime_minus_monotonic_ns: 0,
             reopening_failed: String::new(),
+            errors_seen: 0,
             held: false,
         };
         if !port.try_open()? {
@@ -245,10 +248,14 @@ impl Interface {
         }
     }
 
-    /// Adds the frames that the kernel could not store since the last call.
+    /// Adds the frames that the kernel could not store since the last call, and opens an interface whose MTU has grown anew.
     pub fn update_overruns(&mut self) {
-        // Memory that AF_XDP shares holds no longer frame than it was made for, so nothing else shows that the MTU has grown.
-        if self.add_overruns() > 0 && self.program.is_some() {
+        // What AF_XDP shares holds no longer frame than it was made for, so nothing else shows that the MTU has grown: frames
+        // received are overruns, those to be sent are refused.
+        let overruns = self.add_overruns() > 0 && self.program.is_some();
+        let errors = self.sent.errors();
+        let refused = errors > std::mem::replace(&mut self.errors_seen, errors);
+        if overruns || refused {
             self.reopen_if_grown();
         }
     }

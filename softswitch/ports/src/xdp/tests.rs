@@ -212,6 +212,38 @@ fn a_port_follows_the_growth_of_its_mtu() {
 }
 
 #[test]
+fn a_port_that_only_sends_follows_the_growth_of_its_mtu() {
+    if !is_allowed() {
+        return;
+    }
+    add_link(1, 1);
+    let mut threads = SendThreads::prepare(1);
+    threads.run().unwrap();
+    for threads in [SendThreads::default(), threads] {
+        for end in ["e1", "s1"] {
+            run(&format!("ip link set {end} mtu 1500"));
+        }
+        let mut port = Interface::open(1, "s1", Reception::Ring, &threads).unwrap();
+        for end in ["e1", "s1"] {
+            run(&format!("ip link set {end} mtu 3000"));
+        }
+        let long = frame(1, 3014);
+        port.send(&long, 0);
+        port.flush();
+        wait_until("the loss is counted", || port.counters().tx_errors == 1);
+        port.update_overruns();
+        wait_until("the port is open again", || {
+            port.reopen_if_back();
+            port.is_up()
+        });
+        port.send(&long, 0);
+        port.flush();
+        wait_until("the frame was sent", || port.counters().tx_packets == 1);
+        assert_eq!(port.counters().tx_errors, 1);
+    }
+}
+
+#[test]
 fn all_queues_are_received_and_a_queue_without_socket_is_counted() {
     if !is_allowed() {
         return;
