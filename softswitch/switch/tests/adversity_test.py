@@ -82,6 +82,25 @@ def test_packet_ins_of_a_client_that_reads_none_are_dropped_and_counted(
     check_alive(switch.address)
 
 
+def test_errors_that_nobody_reads_do_not_keep_the_packets_that_they_are_about(
+    switch: SwitchProcess, primary: HostileClient, tmp_path: Path
+) -> None:
+    packets, packet_bytes = 100, 4_000_000
+    refused = p4r.StreamMessageRequest()
+    refused.packet.payload = bytes(packet_bytes)  # the metadata is missing
+    before = switch.resident_bytes()
+    for _ in range(packets):
+        primary.send(refused)
+    primary.send(packet_out(bytes(60)))
+    stats = tmp_path / "stats.json"
+    wait_until(lambda: stats_of(stats).get("received", 0) == 1, "the last packet-out was processed")
+    grown = switch.resident_bytes() - before
+    print(f"{grown >> 20} MiB more after {packets * packet_bytes >> 20} MiB of refused packets")
+    assert grown < packets * packet_bytes / 4
+    errors = [message.error for _, message in zip(range(packets), primary.stream, strict=False)]
+    assert all(error.HasField("packet_out") and not error.packet_out.packet_out.payload for error in errors)
+
+
 def test_writes_whose_answers_nobody_reads_are_carried_out(
     switch: SwitchProcess, primary: HostileClient, compiled: Compiled
 ) -> None:

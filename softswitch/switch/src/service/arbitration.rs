@@ -9,6 +9,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use prost::Message;
 use prost_types::Any;
 use tonic::{Code, Status};
 use weir_p4runtime::google::rpc;
@@ -24,6 +25,8 @@ pub type Notification = (ClientId, MasterArbitrationUpdate);
 
 /// Roles that may exist at once; a client that makes up names must not exhaust the memory.
 const MAX_ROLES: usize = 256;
+/// Longest role: each notification repeats it.
+const MAX_ROLE_BYTES: usize = 64 << 10;
 
 /// The state of arbitration of the one device.
 #[derive(Debug)]
@@ -202,6 +205,15 @@ impl Arbitration {
         {
             return Err(Status::failed_precondition(format!(
                 "the stream is of role {role:?}; open another one for role {name:?}"
+            )));
+        }
+        if let Some(role) = &update.role
+            && role.encoded_len() > MAX_ROLE_BYTES
+        {
+            return Err(Status::invalid_argument(format!(
+                "the role, with its role.config, has {} bytes; at most {MAX_ROLE_BYTES} are valid: list only ids, as the switch \
+                 has the rest from the pipeline",
+                role.encoded_len()
             )));
         }
         let config = update.role.as_ref().and_then(|role| role.config.as_ref());

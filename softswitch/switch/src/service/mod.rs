@@ -9,6 +9,7 @@
 mod accept;
 pub mod admission;
 pub mod arbitration;
+mod outbox;
 mod pipeline_config;
 mod read;
 mod role;
@@ -26,7 +27,6 @@ use std::time::Duration;
 use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::ServerTlsConfig;
 use tonic::{Request, Response, Status, Streaming};
 use weir_p4runtime::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
@@ -34,7 +34,7 @@ use weir_p4runtime::p4::v1::{
     CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest,
     GetForwardingPipelineConfigResponse, MasterArbitrationUpdate, ReadRequest,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
-    StreamMessageResponse, Uint128, WriteRequest, WriteResponse,
+    Uint128, WriteRequest, WriteResponse,
 };
 
 use crate::links::service::Access;
@@ -231,7 +231,7 @@ async fn run_to_completion<T: Send + 'static>(
 #[tonic::async_trait]
 impl P4Runtime for Service {
     type ReadStream = read::Responses;
-    type StreamChannelStream = ReceiverStream<Result<StreamMessageResponse, Status>>;
+    type StreamChannelStream = outbox::Outgoing;
 
     async fn write(
         &self,

@@ -2,14 +2,16 @@
 //! The state that the service's requests and streams share.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, RwLock, mpsc};
+use tokio::sync::{Notify, RwLock};
 use tonic::Status;
-use weir_p4runtime::p4::v1::{StreamMessageResponse, Uint128};
+use weir_p4runtime::p4::v1::Uint128;
 
 use super::admission::{Admission, Limits};
 use super::arbitration::{self, Arbitration, ClientId};
+use super::outbox::Outbox;
 use super::role::Access;
 use super::target::{SavedConfig, Target};
 use weir_engine::engine::Handle;
@@ -29,6 +31,8 @@ pub struct Clients {
     pub(super) arbitration: Arbitration,
     pub(super) streams: HashMap<ClientId, ClientStream>,
     pub(super) next_id: ClientId,
+    /// Bytes of the messages that wait in all streams.
+    pub(super) queued_bytes: Arc<AtomicUsize>,
 }
 
 /// State that requests change.
@@ -50,7 +54,7 @@ impl Control {
 
 /// The sending side of one controller's stream.
 pub struct ClientStream {
-    pub(super) messages: mpsc::Sender<Result<StreamMessageResponse, Status>>,
+    pub(super) messages: Outbox,
     /// Ends the stream of a controller that reads no messages.
     pub(super) stalled: Arc<Notify>,
 }
@@ -66,6 +70,7 @@ impl Shared {
                 arbitration: Arbitration::new(device_id),
                 streams: HashMap::new(),
                 next_id: 0,
+                queued_bytes: Arc::default(),
             }),
             control: RwLock::new(Control::default()),
         }

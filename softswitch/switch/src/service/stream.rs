@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use prost::Message;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::StreamExt;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
 use tracing::info;
 use weir_p4runtime::p4::v1::stream_message_request::Update as Request;
@@ -16,25 +16,21 @@ use weir_p4runtime::p4::v1::{
 };
 
 use super::arbitration::{self, ClientId};
+use super::outbox::{Outbox, Outgoing};
 use super::role::Access;
 use super::shared::{ClientStream, Clients, Shared};
 use weir_engine::node::Notification;
 use weir_engine::node::failure::Failure;
 
-/// Messages queued for one controller.
-const QUEUED_MESSAGES: usize = 4096;
-/// Part of the queue reserved for arbitration: packets and digests for a stalled controller are dropped earlier.
-const RESERVED_MESSAGES: usize = 256;
+/// Longest message that an error repeats; the specification leaves that open.
+const MAX_REPEATED_BYTES: usize = 32 << 10;
 
 /// Opens a controller's stream.
-pub fn open(
-    shared: Arc<Shared>,
-    requests: Streaming<StreamMessageRequest>,
-) -> ReceiverStream<Result<StreamMessageResponse, Status>> {
-    let (sender, receiver) = mpsc::channel(QUEUED_MESSAGES);
+pub fn open(shared: Arc<Shared>, requests: Streaming<StreamMessageRequest>) -> Outgoing {
     let stalled = Arc::new(Notify::new());
-    let client = {
+    let (client, sender, receiver) = {
         let mut clients = shared.clients();
+        let (sender, receiver) = Outbox::open(&clients.queued_bytes);
         clients.next_id += 1;
         let client = clients.next_id;
         let stream = ClientStream {
@@ -42,7 +38,7 @@ pub fn open(
             stalled: Arc::clone(&stalled),
         };
         clients.streams.insert(client, stream);
-        client
+        (client, sender, receiver)
     };
     tokio::spawn(async move {
         // The stream ends when the client closes it, when it breaks, or with the status of a refused arbitration.
@@ -62,11 +58,10 @@ pub fn open(
                 "controller {client}: its stream was ended: {}",
                 status.message()
             );
-            // A stalled client never makes room for it; the stream ends anyway when the sender is dropped.
-            let _ = sender.try_send(Err(status));
+            sender.end(status);
         }
     });
-    ReceiverStream::new(receiver)
+    receiver
 }
 
 async fn receive(
@@ -89,7 +84,9 @@ async fn receive(
             Some(Request::DigestAck(ack)) => digest_ack(shared, client, ack).await?,
             Some(Request::Other(other)) => {
                 let failure = Failure::unimplemented(format!("stream message {}", other.type_url));
-                let details = stream_error::Details::Other(StreamOtherError { other: Some(other) });
+                let details = stream_error::Details::Other(StreamOtherError {
+                    other: repeated(other),
+                });
                 shared.clients().send_error(client, failure, details);
             }
             None => {
@@ -144,7 +141,7 @@ async fn packet_out(shared: &Shared, client: ClientId, packet: PacketOut) -> Res
     }
     if let Err(failure) = outcome {
         let details = stream_error::Details::PacketOut(PacketOutError {
-            packet_out: Some(packet),
+            packet_out: repeated(packet),
         });
         shared.clients().send_error(client, failure, details);
     }
@@ -174,6 +171,11 @@ async fn digest_ack(shared: &Shared, client: ClientId, ack: DigestListAck) -> Re
     Ok(())
 }
 
+/// A message to repeat in an error, unless it is long.
+fn repeated<M: Message>(message: M) -> Option<M> {
+    (message.encoded_len() <= MAX_REPEATED_BYTES).then_some(message)
+}
+
 /// Delivers the dataplane's notifications to the streams of the primaries; ends with the dataplane.
 pub async fn deliver(shared: Arc<Shared>, mut notifications: mpsc::Receiver<Notification>) {
     while let Some(notification) = notifications.recv().await {
@@ -195,9 +197,7 @@ impl Clients {
         let mut delivered = !receivers.is_empty();
         for client in receivers {
             let stream = self.streams.get(&client);
-            let stream = stream.filter(|stream| stream.messages.capacity() > RESERVED_MESSAGES);
-            delivered &=
-                stream.is_some_and(|stream| stream.messages.try_send(Ok(message.clone())).is_ok());
+            delivered &= stream.is_some_and(|stream| stream.messages.offer(message.clone()));
         }
         delivered
     }
@@ -224,7 +224,7 @@ impl Clients {
             let Some(stream) = self.streams.get(&client) else {
                 continue;
             };
-            if let Err(mpsc::error::TrySendError::Full(_)) = stream.messages.try_send(Ok(message)) {
+            if !stream.messages.send(message) {
                 // A controller that missed an arbitration message must not believe that its role is unchanged.
                 stream.stalled.notify_one();
             }
@@ -238,12 +238,10 @@ impl Clients {
             details: Some(details),
             ..StreamError::default()
         };
-        let stream = self.streams.get(&client);
-        if let Some(stream) = stream.filter(|stream| stream.messages.capacity() > RESERVED_MESSAGES)
-        {
-            let _ = stream.messages.try_send(Ok(StreamMessageResponse {
+        if let Some(stream) = self.streams.get(&client) {
+            stream.messages.offer(StreamMessageResponse {
                 update: Some(Response::Error(error)),
-            }));
+            });
         }
     }
 }

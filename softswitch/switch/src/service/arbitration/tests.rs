@@ -44,6 +44,29 @@ fn the_highest_election_id_is_primary_and_all_are_told_of_a_change() {
 }
 
 #[test]
+fn a_role_too_long_to_be_repeated_to_all_its_controllers_is_refused() {
+    let mut arbitration = Arbitration::new(DEVICE);
+    let with_name = |bytes: usize| MasterArbitrationUpdate {
+        role: Some(Role {
+            name: "r".repeat(bytes),
+            ..Role::default()
+        }),
+        ..update(Some(1))
+    };
+    let refused = arbitration.update(1, &with_name(MAX_ROLE_BYTES));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(
+        refused.message().contains("at most 65536 are valid"),
+        "{refused}"
+    );
+    assert!(!arbitration.is_live(1));
+    arbitration
+        .update(1, &with_name(MAX_ROLE_BYTES - 8))
+        .unwrap();
+}
+
+#[test]
 fn election_ids_are_compared_as_128_bits() {
     let mut arbitration = Arbitration::new(DEVICE);
     let high = 1_u128 << 64;
