@@ -27,7 +27,7 @@ pub struct Limits {
     pub entities: usize,
     /// Connections that are served.
     pub connections: usize,
-    /// Longest pause within a message.
+    /// Longest pause within a message, and longest time from a connection's acceptance to HTTP/2's preface.
     pub patience: Duration,
 }
 
@@ -89,6 +89,11 @@ impl Admission {
             entities: semaphore(limits.entities),
             connections: semaphore(limits.connections),
         }
+    }
+
+    /// Longest pause of a client that is to send.
+    pub fn patience(&self) -> Duration {
+        self.limits.patience
     }
 
     /// A new connection's place.

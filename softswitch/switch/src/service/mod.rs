@@ -146,7 +146,8 @@ impl Service {
     ) -> Result<(), tonic::transport::Error> {
         let mut transport = transport();
         if let Some(tls) = self.tls.clone() {
-            transport = transport.tls_config(tls)?;
+            let patience = self.shared.admission.patience();
+            transport = transport.tls_config(tls.timeout(patience))?;
         }
         let links = crate::links::service::server(self.shared.engine.clone(), self.links_access);
         let admission = self.shared.admission.clone();

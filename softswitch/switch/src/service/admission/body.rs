@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -13,6 +14,8 @@ use super::{Admission, Hold};
 
 /// gRPC's prefix of each message: whether it is compressed, and its length in four bytes.
 const PREFIX_BYTES: usize = 5;
+/// Rate at which a message must come on the average, beyond `Limits::patience`.
+const LEAST_BYTES_PER_S: f64 = 1e6;
 
 /// A body of gRPC messages.
 pub struct Counted {
@@ -26,14 +29,17 @@ pub struct Counted {
     have: usize,
     /// Bytes of the message still to be received.
     rest: usize,
-    /// Over when the rest of a message has been missing for `Limits::patience`.
+    /// Over when the rest of a message has been missing for `Limits::patience`, or at `due`.
     pause: Pin<Box<Sleep>>,
+    /// Time by which the message must be complete: a client that sends a byte now and then holds its budget no longer.
+    due: Instant,
 }
 
 impl Counted {
     /// Wraps `body`; its messages take budget from `admission`, kept in `hold`.
     pub fn new(body: Body, admission: Admission, method: String, hold: Hold) -> Self {
         let pause = Box::pin(sleep(admission.limits.patience));
+        let due = Instant::now();
         Self {
             body,
             admission,
@@ -43,6 +49,7 @@ impl Counted {
             have: 0,
             rest: 0,
             pause,
+            due,
         }
     }
 
@@ -61,6 +68,7 @@ impl Counted {
                 self.have = 0;
                 let [_, length @ ..] = self.prefix;
                 self.rest = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+                self.due = Instant::now() + self.time_for(self.rest);
                 // The previous message has been consumed.
                 self.hold.replace(None);
                 let permit = self.admission.admit(&self.method, self.rest)?;
@@ -68,6 +76,21 @@ impl Counted {
             }
         }
         Ok(())
+    }
+
+    /// Longest time from the beginning of a message of `bytes` to its end.
+    fn time_for(&self, bytes: usize) -> Duration {
+        let at_rate = Duration::from_secs_f64(bytes as f64 / LEAST_BYTES_PER_S);
+        self.admission.limits.patience + at_rate
+    }
+
+    fn late(&self) -> Status {
+        Status::deadline_exceeded(format!(
+            "the rest of a {}, {} bytes, did not come within {} s, nor the whole at {LEAST_BYTES_PER_S} bytes/s",
+            self.method,
+            self.rest,
+            self.admission.limits.patience.as_secs_f64()
+        ))
     }
 }
 
@@ -84,19 +107,18 @@ impl http_body::Body for Counted {
                 return Poll::Pending;
             }
             ready!(self.pause.as_mut().poll(context));
-            return Poll::Ready(Some(Err(Status::deadline_exceeded(format!(
-                "the rest of a {}, {} bytes, did not come within {} s",
-                self.method,
-                self.rest,
-                self.admission.limits.patience.as_secs_f64()
-            )))));
+            return Poll::Ready(Some(Err(self.late())));
         };
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
             self.count(data)?;
-            let patience = self.admission.limits.patience;
-            self.pause.as_mut().reset(Instant::now() + patience);
+            let now = Instant::now();
+            if self.rest > 0 && now >= self.due {
+                return Poll::Ready(Some(Err(self.late())));
+            }
+            let until = self.due.min(now + self.admission.limits.patience);
+            self.pause.as_mut().reset(until);
         }
         Poll::Ready(frame)
     }

@@ -174,8 +174,30 @@ async fn a_message_whose_rest_does_not_come_is_given_up() {
     assert!(began.elapsed() >= IMPATIENT.patience);
     assert_eq!(
         given_up.message(),
-        "the rest of a Write, 99990 bytes, did not come within 0.05 s"
+        "the rest of a Write, 99990 bytes, did not come within 0.05 s, nor the whole at 1000000 bytes/s"
     );
+    drop((body, hold));
+    assert_eq!(free(&admission).0, 300_000);
+}
+
+#[tokio::test]
+async fn a_message_that_comes_byte_by_byte_is_given_up_too() {
+    let admission = Admission::new(IMPATIENT);
+    let (mut body, mut sender, hold) = request(&admission, "Write");
+    sent(&mut body, &mut sender, beginning(100_000))
+        .await
+        .unwrap();
+    let began = Instant::now();
+    let given_up = loop {
+        let part = sent(&mut body, &mut sender, Bytes::from_static(b"x"));
+        match part.await {
+            Ok(()) => tokio::time::sleep(IMPATIENT.patience / 10).await,
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(given_up.code(), Code::DeadlineExceeded);
+    let least = IMPATIENT.patience + Duration::from_millis(100);
+    assert!(began.elapsed() >= least);
     drop((body, hold));
     assert_eq!(free(&admission).0, 300_000);
 }
