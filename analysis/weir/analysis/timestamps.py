@@ -24,6 +24,8 @@ from weir.analysis.traces import unwrapped
 WINDOW_NS = 500_000_000
 """Each gives the packet with the least delay, which queues delayed least."""
 LEAST_WINDOWS = 10
+MOST_WINDOWS = 1000
+"""The slope of all pairs of windows is taken, so memory grows with their square."""
 LARGEST_DRIFT = 1e-3
 """Clocks of hosts differ by less (20 to 100 ppm); beyond it they are no clocks of the same ticks."""
 
@@ -107,6 +109,7 @@ def tick_of(stamps: Timestamps) -> Tick | None:
     if len(first) < LEAST_WINDOWS:
         return None
     least = [part[0] + int(np.argmin(delay_ns[part])) for part in np.split(np.arange(len(at_ns)), first[1:])]
+    least = least[:: -(-len(least) // MOST_WINDOWS)]
     slope, _, low, high = theilslopes(delay_ns[least], at_ns[least])
     # delay = at - rough * tsval grows by `slope` per ns, so a tick takes rough / (1 - slope).
     return Tick(float(rough_ns / (1 - slope)), float(rough_ns * (high - low) / 2))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,21 @@ def test_a_tick_is_as_long_as_the_clock_of_the_capture_says(faster: float, jitte
     assert tick is not None
     assert tick.ns == pytest.approx(MS * (1 + faster), abs=max(2 * tick.error_ns, 1.0))
     assert tick.error_ns < 10e-6 * MS
+
+
+def test_the_tick_of_a_long_capture_needs_little_memory() -> None:
+    at_ns = np.arange(7_200, dtype=np.int64) * 250_000_000  # half an hour
+    at_ms = at_ns // 10**6
+    stamps = Timestamps(at_ns + np.random.default_rng(0).integers(0, 10**6, len(at_ns)), at_ms, at_ms)
+    tracemalloc.start()
+    try:
+        tick = tick_of(stamps)
+        most_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert tick is not None
+    assert tick.ns == pytest.approx(10**6, abs=1)
+    assert most_bytes < 50e6
 
 
 def test_the_drift_of_two_clocks_shows_against_a_host_that_both_saw() -> None:

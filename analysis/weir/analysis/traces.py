@@ -141,8 +141,8 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     is shorter: a policer drops at the end of a burst, when the bucket is empty.
 
     A hole filled within `REORDERING_PACKETS` packets, and within half an RTT where the capture has the
-    handshake, is reordering. A lost retransmission leaves no hole and is not counted. Neither is a packet from
-    before the first one captured: its hole opened earlier, when is not known.
+    handshake, is reordering. A lost retransmission leaves no hole and is not counted. Neither is a packet
+    from before the first one captured: its hole opened earlier, when is not known.
     """
     data = np.flatnonzero(flow.payload_bytes > 0)
     seq, end = flow.seq[data], flow.seq[data] + flow.payload_bytes[data]

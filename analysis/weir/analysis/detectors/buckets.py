@@ -48,6 +48,10 @@ def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
     losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
     if losses < MIN_LOSSES:
         return BucketsResult("cannot_tell", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed")
+    passed = min(int(np.count_nonzero(~a.lost)), int(np.count_nonzero(~b.lost)))
+    if passed < MIN_LOSSES:
+        reason = f"{passed} packets of one of the flows passed; {MIN_LOSSES} are needed"
+        return BucketsResult("cannot_tell", reason)
     together = _fit(a, b)
     one, other = _fit(a), _fit(b)
     if together is None or one is None or other is None:

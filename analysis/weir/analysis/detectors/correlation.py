@@ -127,11 +127,11 @@ def resampled_loss_correlation(a: FlowEvents, b: FlowEvents, null: Null) -> Resa
     one, other = ((r - r.mean()) / (r.std() * np.sqrt(len(r))) for r in ranks)
     rho, block = float(one @ other), None
     if null == "shifts":
-        resampled = circular_shifts(other)
+        chance = np.array([shifted @ one for shifted in circular_shifts(other)])
     else:
         block = block_length(one, other)
-        resampled = block_permutations(other, block, DRAWS, np.random.default_rng(SEED))
-    p = rank_p(rho, resampled @ one)
+        chance = block_permutations(other, block, DRAWS, np.random.default_rng(SEED)) @ one
+    p = rank_p(rho, chance)
     how = "shifts" if block is None else f"permuted blocks of {block}"
     reason = f"loss over {len(x)} intervals of {STEADY_RTTS} RTTs: rho = {rho:.2f}, p = {p:.3f} by {how}"
     return ResampledResult("shared" if p < ALPHA else "separate", reason, len(x), rho, p, block)

@@ -115,6 +115,10 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
     if losses < MIN_LOSSES:
         return MemoryResult("cannot_tell", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed")
+    passed = min(int(np.count_nonzero(~a.lost)), int(np.count_nonzero(~b.lost)))
+    if passed < MIN_LOSSES:
+        reason = f"{passed} packets of one of the flows passed; {MIN_LOSSES} are needed"
+        return MemoryResult("cannot_tell", reason)
     start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
     rtt_ns = max(a.min_rtt_ns, b.min_rtt_ns)
     if end - start < 20 * rtt_ns:

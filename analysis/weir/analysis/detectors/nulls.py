@@ -8,6 +8,8 @@ of Statistics 17, 1989).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from weir.analysis.tables import Floats
@@ -23,12 +25,12 @@ def rank_p(statistic: float, null: Floats) -> float:
     return float((1 + np.count_nonzero(null >= statistic)) / (1 + len(null)))
 
 
-def circular_shifts(series: Floats, min_shift: float = MIN_SHIFT) -> Floats:
-    """The series shifted circularly by all amounts but the smallest, one row each."""
+def circular_shifts(series: Floats, min_shift: float = MIN_SHIFT) -> Iterator[Floats]:
+    """The series shifted circularly by all amounts but the smallest; one at a time, as all are n² values."""
     n = len(series)
     least = max(int(np.ceil(min_shift * n)), 1)
-    rows = [np.roll(series, shift) for shift in range(least, n - least + 1)]
-    return np.array(rows, dtype=np.float64).reshape(len(rows), n)
+    for shift in range(least, n - least + 1):
+        yield np.roll(series, shift)
 
 
 def block_permutations(series: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:

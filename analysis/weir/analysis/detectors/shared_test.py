@@ -292,3 +292,24 @@ def test_the_loss_trend_with_spearmans_coefficient_is_the_published_rule() -> No
     ours, published = trend(*pair, "loss", "spearman"), loss_trend_correlation(*pair)
     assert [(s.n, s.coefficient, s.p) for s in ours.sizes] == [(s.n, s.rho, s.p) for s in published.sizes]
     assert ours.verdict == published.verdict
+
+
+def nearly_all_lost(loss: float, seed: int) -> Pair:
+    """Two independent flows of 20 packets in 10 s, which lose this share."""
+    rng = np.random.default_rng(seed)
+
+    def flow() -> FlowEvents:
+        at_ns = np.sort(rng.integers(0, 10**10, 20))
+        return FlowEvents(at_ns, np.full(20, 1448), rng.random(20) < loss, 20_000_000)
+
+    return flow(), flow()
+
+
+@pytest.mark.parametrize("loss", [1.0, 0.97, 0.9])
+def test_flows_of_which_nearly_nothing_passed_show_no_common_bucket(loss: float) -> None:
+    pairs = [nearly_all_lost(loss, seed) for seed in range(40)]
+    by_memory = [frame_memory(*pair).verdict for pair in pairs]
+    by_buckets = [one_bucket_or_two(*pair).verdict for pair in pairs]
+    print(f"shared of 40: {by_memory.count('shared')} by memory, {by_buckets.count('shared')} by buckets")
+    assert by_memory.count("shared") <= 2
+    assert by_buckets.count("shared") <= 2

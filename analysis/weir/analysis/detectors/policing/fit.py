@@ -82,16 +82,20 @@ class BucketFit:
 
 
 def fit_bucket(packets: Arrivals, *, from_start: bool = True) -> BucketFit | None:
-    """The bucket that best explains which packets were lost; None for fewer than two losses or zero duration.
+    """The bucket that best explains which packets were lost.
+
+    None for fewer than two losses, if no packet passed, or for zero duration.
 
     `from_start`: the flow's first packet was captured, so the bucket is full at it; otherwise an empty bucket
     is tried too.
     """
     losses = int(np.count_nonzero(packets.lost))
-    if losses < 2 or packets.time_s[-1] <= packets.time_s[0]:
+    if losses < 2 or losses == len(packets.lost) or packets.time_s[-1] <= packets.time_s[0]:
         return None
     enough = len(packets.lost) * SEARCH_LOSSES // losses
     _, part = _densest(packets, min(max(enough, WEIGHED_PACKETS), SEARCH_PACKETS))
+    if np.all(part.lost):  # it says nothing of a rate
+        part = packets
     ranked = sorted(((_score(part, rate), rate, width) for rate, width in _candidates(part)), reverse=True)
     peaks = [_zoom(part, rate, width) for _, rate, width in _apart(ranked)[:CANDIDATES]]
     _, rate, width = max(peaks)
