@@ -442,3 +442,15 @@ def test_an_evaluation_has_curves_calibration_and_cost() -> None:
     assert [row[1:] for row in calibration.rows] == [
         (pytest.approx((n + 0.5) / 10), pytest.approx((n + 1) / 10)) for n in range(10)
     ]
+
+
+def test_of_equal_medians_none_is_called_larger() -> None:
+    flows = [
+        FlowRecord(f"r{i}", "s", "f", cc, 0.0, 1e6, 0.01, 0.0, 0.02)
+        for i, cc in enumerate(["bbr", "cubic"] * 3)
+    ]
+    flows[0] = replace(flows[0], throughput_bps=2e6)
+    flows[2] = replace(flows[2], throughput_bps=2e6)
+    (table,) = (table for table in study(Records(tuple(flows), ()), "s").tables if table.name == "ks-tests")
+    larger = {row[0]: row[-1] for row in table.rows}
+    assert larger == {"loss": None, "mean delay": None, "throughput": "s, bbr"}

@@ -298,7 +298,8 @@ def _tests(flows: Sequence[FlowRecord]) -> tuple[Table, ...]:
             found = kolmogorov_smirnov(a, b)
             if found is None or min(found.n_a, found.n_b) < 2:
                 continue
-            larger = ", ".join(one if np.nanmedian(a) > np.nanmedian(b) else other)
+            difference = np.nanmedian(a) - np.nanmedian(b)
+            larger = ", ".join(one if difference > 0 else other) if difference else None
             rows.append(
                 (
                     measure.title.lower(),

@@ -160,10 +160,11 @@ def _loss(result: Result, phase: str, series: Series, colour: Mapping[str, int])
 def _throughput(
     result: Result, phase: str, series: Series, colour: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    traces = []
+    traces, mean_s = [], 1.0
     for flow in _flows(result, phase, measured_only=False):
         points = series.get((phase, flow.id, "received_bps"))
         if points is not None:
+            mean_s = max(mean_s, _step_s(points[0]))
             traces.append(_trace(flow.name, points[0], _mean_over_1_s(*points) / 1e6, colour[flow.name]))
     if not traces:
         return []
@@ -175,7 +176,7 @@ def _throughput(
     return [
         {
             "title": "Throughput at the receiver",
-            "subtitle": "frame bytes received, mean over 1 s",
+            "subtitle": f"frame bytes received, mean over {mean_s:.3g} s",
             "y": "",
             "unit": " Mbit/s",
             "format": "~f",
@@ -191,12 +192,17 @@ def _throughput(
 
 
 def _mean_over_1_s(at: Floats, values: Floats) -> Floats:
-    """Centred running mean over one second, shorter at the ends."""
-    step = float(np.median(np.diff(at))) if len(at) > 1 else 1.0
+    """Centred running mean over one second, shorter at the ends; the values themselves if further apart."""
+    step_s = _step_s(at)
     filled = np.nan_to_num(values)
-    kernel = np.ones(int(np.clip(round(1.0 / step), 1, len(filled))))
+    kernel = np.ones(int(np.clip(round(1.0 / step_s) if step_s else 1, 1, len(filled))))
     weight = np.convolve(np.ones(len(filled)), kernel, mode="same")
     return np.asarray(np.convolve(filled, kernel, mode="same") / weight)
+
+
+def _step_s(at: Floats) -> float:
+    """The time between two points: long runs have few for their length. 0 for a single point."""
+    return float(np.median(np.diff(at))) if len(at) > 1 else 0.0
 
 
 def _rtt(result: Result, phase: str, series: Series, colour: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -232,17 +238,21 @@ def _policers(result: Result, phase: str, series: Series) -> list[dict[str, Any]
 
 
 def _policer(policer: PolicerResult, at: Floats, passed: Floats) -> dict[str, Any] | None:
-    """Passed bytes of the last 5 s relative to rate × 5 s; None with less than 5 s of traffic."""
-    step = float(np.median(np.diff(at))) if len(at) > 1 else 0.0
-    window = round(5.0 / step) if step else 0
+    """Passed bytes of the last 5 s, or of one interval of the series if longer, relative to the rate's.
+
+    None with less traffic than that.
+    """
+    step_s = _step_s(at)
+    window = max(round(5.0 / step_s), 1) if step_s else 0
     if not window or len(at) <= window:
         return None
-    due = policer.effective_rate_bps / 8 * window * step
+    window_s = window * step_s
+    due = policer.effective_rate_bps / 8 * window_s
     rate = text.rate(policer.effective_rate_bps)
     relative = (passed[window:] - passed[:-window]) / due
     return {
         "title": policer.name,
-        "subtitle": f"passed in the last 5 s ÷ ({rate} × 5 s); grey: within 0.5 %",
+        "subtitle": f"passed in the last {window_s:.3g} s ÷ ({rate} × {window_s:.3g} s); grey: within 0.5 %",
         "y": "",
         "format": ".1%",
         "hover": ".3%",

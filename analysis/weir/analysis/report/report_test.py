@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -197,3 +198,20 @@ def test_quality_is_never_rounded_up_to_one() -> None:
     assert text.quality(1.0) == "1"
     assert text.quality(0.99999) == "0.9999"
     assert text.quality(None) == "–"
+
+
+def test_a_caption_names_the_time_over_which_a_long_run_is_averaged(run: tuple[Path, Result]) -> None:
+    _, result = run
+    policer = result.policers[0]
+    at = np.arange(0.0, 3600.0, 12.0)  # at most 300 points of an hour
+    passed = at * policer.effective_rate_bps / 8
+    flow = result.flows[0]
+    series = {
+        (policer.phase, policer.name, "passed_bytes"): (at, passed),
+        (policer.phase, flow.id, "received_bps"): (at, np.full(len(at), 1e6)),
+    }
+    groups = charts(result, series)[policer.phase].values()
+    drawn = {chart["title"]: chart for group in groups for chart in group}
+    assert "passed in the last 12 s" in drawn[policer.name]["subtitle"]
+    assert drawn[policer.name]["traces"][0]["y"] == pytest.approx([1.0] * (len(at) - 1))
+    assert drawn["Throughput at the receiver"]["subtitle"].endswith("mean over 12 s")
