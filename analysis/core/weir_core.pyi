@@ -158,11 +158,11 @@ def read_acknowledged(path: str | os.PathLike[str]) -> pa.Table:
     CaptureError when the file is not a capture, is damaged or ends inside a record.
     """
 
-def stream_segments(path: str | os.PathLike[str]) -> SegmentStream:
+def stream_segments(path: str | os.PathLike[str], *, may_be_cut: bool = False) -> SegmentStream:
     """Read the TCP segments and UDP datagrams of a capture, in memory that does not grow with the file.
 
     Raises CaptureError when the file is not a capture; from the iterator, when it is damaged or ends inside a
-    record.
+    record. `may_be_cut`: a file that ends inside a record ends before it.
     """
 
 def join_run(

@@ -337,11 +337,13 @@ fn stream_losses(py: Python<'_>, path: PathBuf) -> PyResult<LossStream> {
 /// Reads the TCP segments and UDP datagrams of a capture: an iterator of tables, in memory that does not grow with the file.
 ///
 /// Raises `CaptureError` when the file is not a capture; from the iterator, when it is damaged or ends inside a record.
+/// `may_be_cut`: a file that ends inside a record ends before it.
 #[pyfunction]
-fn stream_segments(py: Python<'_>, path: PathBuf) -> PyResult<SegmentStream> {
+#[pyo3(signature = (path, *, may_be_cut = false))]
+fn stream_segments(py: Python<'_>, path: PathBuf, may_be_cut: bool) -> PyResult<SegmentStream> {
     let scan = TransportScan::open(&path).map_err(|error| capture_error(py, &error))?;
     Ok(SegmentStream {
-        scan,
+        scan: if may_be_cut { scan.cut() } else { scan },
         found: Vec::new(),
         at_end: false,
     })

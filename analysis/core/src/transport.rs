@@ -76,6 +76,7 @@ impl TransportPacket {
 #[derive(Debug)]
 pub struct TransportScan {
     reader: CaptureReader<Source>,
+    may_be_cut: bool,
 }
 
 impl TransportScan {
@@ -84,20 +85,33 @@ impl TransportScan {
     /// # Errors
     /// As [`CaptureReader::open`].
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        CaptureReader::open(path).map(|reader| Self { reader })
+        CaptureReader::open(path).map(|reader| Self {
+            reader,
+            may_be_cut: false,
+        })
+    }
+
+    /// Takes a file that ends inside a record for one that ends before it. For those who have told that it is cut.
+    #[must_use]
+    pub fn cut(self) -> Self {
+        Self {
+            may_be_cut: true,
+            ..self
+        }
     }
 
     /// Appends the packets of the next records to `found`; false when that was the end of the file. A record without a
     /// time (Simple Packet Block) is skipped.
     ///
     /// # Errors
-    /// [`CaptureError`] when the file is damaged, or ends inside a record, except inside the frame of a classic pcap.
+    /// [`CaptureError`] when the file is damaged, or ends inside a record, except inside the frame of a classic pcap and
+    /// after [`Self::cut`].
     pub fn step(&mut self, found: &mut Vec<TransportPacket>) -> Result<bool, CaptureError> {
         for _ in 0..STEP_RECORDS {
             let untimed_before = self.reader.untimed();
             let Some(record) = self.reader.next_record()? else {
                 // A capture that was killed while it wrote a frame ends here, as for other readers of classic pcap.
-                if self.reader.ended_inside_frame() {
+                if self.may_be_cut || self.reader.ended_inside_frame() {
                     return Ok(false);
                 }
                 return self.reader.require_whole().map(|()| false);

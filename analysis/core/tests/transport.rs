@@ -147,6 +147,14 @@ fn a_capture_that_ends_inside_a_record_header_is_an_error_at_that_record() {
     let error = read(&whole[..second_record + 7]).expect_err("a part of a capture");
     assert_eq!(error.problem, "the file ends inside a record");
     assert_eq!(error.offset, second_record as u64);
+
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    file.write_all(&whole[..second_record + 7])
+        .expect("room for it");
+    let mut scan = TransportScan::open(file.path()).expect("a capture").cut();
+    let mut found = Vec::new();
+    assert!(!scan.step(&mut found).expect("a capture that may be cut"));
+    assert_eq!(found.len(), 1);
 }
 
 #[test]

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import struct
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from weir.analysis.captures import CaptureTraces
-from weir.analysis.detect import choose_flow, events_of
+from weir.analysis.detect import choose_flow, detect, events_of
 from weir.analysis.errors import FlowChoiceError
 from weir.analysis.vantage import Vantage
+from weir_tests.analysis.tcp_capture import write_run
 from weir_tests.analysis.traces import make_trace
 
 FLOWS = (make_trace([10, 20, 30], payload=[1448, 1448, 0], lost=[1]), make_trace([5], port=7))
@@ -41,3 +45,17 @@ def test_times_of_a_clock_that_runs_faster_are_converted_about_the_middle_of_the
     one, other = events_of(true, SEEN), events_of(fast, SEEN, drift=100e-6)
     assert np.abs(one.sent_ns - other.sent_ns).max() <= 2_000
     assert np.abs(one.rtt_sent_ns - other.rtt_sent_ns).max() <= 2_000
+
+
+@pytest.mark.parametrize("bytes_left", [5, 40])
+def test_a_capture_that_ends_inside_a_record_is_judged_by_what_came_before(
+    tmp_path: Path, bytes_left: int
+) -> None:
+    write_run(tmp_path, segments=600, drop=range(30, 500, 20))
+    whole, part = tmp_path / "pcap" / "client.pcap", tmp_path / "cut.pcap"
+    data, last, at = whole.read_bytes(), 0, 24
+    while at < len(data):
+        last, at = at, at + 16 + struct.unpack_from("<I", data, at + 8)[0]
+    part.write_bytes(data[: last + bytes_left])
+    found = detect("wehey_loss_trend", part, whole)
+    assert any("ends inside a record" in warning for warning in found.warnings)

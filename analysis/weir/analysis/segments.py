@@ -30,14 +30,15 @@ SCHEMA = pa.schema(
 `payload_bytes` is as sent, not as captured."""
 
 
-def segment_tables(path: Path) -> Iterator[Any]:
+def segment_tables(path: Path, *, may_be_cut: bool = False) -> Iterator[Any]:
     """Tables (SCHEMA) of about 65,536 rows in the order of the file.
 
-    Raises `weir_core.CaptureError` when the file is no capture, or from the iterator when it is damaged.
+    Raises `weir_core.CaptureError` when the file is no capture, or from the iterator when it is damaged or
+    ends inside a record; `may_be_cut`: such a file ends before that record.
     """
     import weir_core
 
-    return map(_of_schema, weir_core.stream_segments(path))
+    return map(_of_schema, weir_core.stream_segments(path, may_be_cut=may_be_cut))
 
 
 def _of_schema(found: Any) -> Any:

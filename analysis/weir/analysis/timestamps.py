@@ -71,12 +71,14 @@ class Tick:
 def timestamps_of(path: Path, keys: Collection[FlowKey]) -> dict[FlowKey, Timestamps]:
     """Read the timestamps of these directed flows; one without any has none here.
 
+    A file that ends inside a record is read up to it: who has read its traces has been warned.
+
     Raises `weir_core.CaptureError`.
     """
     if not keys:
         return {}
     parts: dict[FlowKey, list[pa.Table]] = {key: [] for key in keys}
-    for table in segment_tables(path):
+    for table in segment_tables(path, may_be_cut=True):
         stamped = table.filter(pc.and_(pc.is_valid(table["tsval"]), pc.invert(table["syn"])))
         for key, found in parts.items():
             src, dst, src_port, dst_port, _ = key
