@@ -70,7 +70,7 @@ def test_a_hole_that_opened_before_the_capture_is_no_loss_at_a_time_in_it() -> N
     seen = as_received(flow)
     assert seen.losses == 0
     assert seen.time_ns.tolist() == flow.time_ns.tolist()
-    # What came from before the capture does not fill the hole in it.
+    # Data from before the capture does not fill the hole in it.
     assert seen.unfilled == 1
     assert seen.complete == pytest.approx(1 - 3 / 30)
 

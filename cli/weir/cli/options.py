@@ -12,7 +12,7 @@ from weir.controlplane.shipped import find_experiment
 LARGEST_DEVICE_ID, LARGEST_ELECTION_ID = 2**64 - 1, 2**128 - 1
 """P4Runtime has them as uint64 and uint128."""
 LARGEST_BFRUNTIME_ID = 2**32 - 1
-"""Of a device and of a client, which BfRuntime has as uint32."""
+"""BfRuntime has the ids of devices and of clients as uint32."""
 
 
 def _find(given: Path | None) -> Path | None:

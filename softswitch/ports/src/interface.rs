@@ -250,8 +250,8 @@ impl Interface {
 
     /// Adds the frames that the kernel could not store since the last call, and opens an interface whose MTU has grown anew.
     pub fn update_overruns(&mut self) {
-        // What AF_XDP shares holds no longer frame than it was made for, so nothing else shows that the MTU has grown: frames
-        // received are overruns, those to be sent are refused.
+        // The frame buffers of AF_XDP are as long as the MTU was when the interface was opened. After the MTU has grown, longer
+        // frames received are overruns, and longer frames to be sent are refused.
         let overruns = self.add_overruns() > 0 && self.program.is_some();
         let errors = self.sent.errors();
         let refused = errors > std::mem::replace(&mut self.errors_seen, errors);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each thread of a switch may do: the list of docs/privileges.md, read from /proc.
+"""The privileges of each thread of a switch: the list of docs/privileges.md, read from /proc.
 
 The options are those that add threads.
 """

@@ -205,7 +205,7 @@ async fn who_was_overtaken_while_a_write_was_finished_is_not_told_last_that_it_i
     finish.send(()).unwrap();
     writing.await.unwrap().unwrap();
     assert_eq!(third.arbitration().await, Code::Ok);
-    // What comes next is the answer to this, and nothing that was sent before.
+    // The next message answers this request; no earlier one is left.
     second.arbitrate(2).await;
     assert_eq!(second.arbitration().await, Code::AlreadyExists);
 }

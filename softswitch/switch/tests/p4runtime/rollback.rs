@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a batch that is rolled back touches: what it names, and no more than the dataplane thread does in a short turn.
+//! A batch that is rolled back touches only the entries that it names, and as many cells as a short turn has time for.
 
 use crate::support::{batch_errors, frame, id, running, table_entry, update};
 use tonic::Code;
