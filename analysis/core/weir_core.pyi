@@ -112,7 +112,7 @@ class Joined:
     @property
     def packets(self) -> pa.Table:
         """One row per IP packet sent: flow u32, sent_ns i64, wire_length u32, seq u32?, payload_length
-        u32, retransmission, judged, inferred_lost bool, cause, confidence utf8?, inferred_at_ns,
+        u32, syn, retransmission, judged, inferred_lost bool, cause, confidence utf8?, inferred_at_ns,
         received_ns i64?, sent_record u64, received_record u64?, passed_ns u64?, dropped bool, policer u16?,
         colour u8?, packet_number u32?, ingress_ns u64?.
 

@@ -327,6 +327,7 @@ pub fn joined_packets(joined: &Joined) -> Result<RecordBatch, ArrowError> {
             UInt32Array,
             rows().map(|row| row.payload_length)
         ),
+        flag("syn", rows().map(|row| row.syn)),
         flag("retransmission", rows().map(|row| row.retransmission)),
         flag("judged", rows().map(|row| row.judged)),
         flag(

@@ -12,7 +12,7 @@ use arrow_array::{
     UInt32Array, UInt64Array,
 };
 use arrow_schema::ArrowError;
-use support::frames::{ACK, CLIENT, Frame, Pcap, SERVER};
+use support::frames::{ACK, CLIENT, Frame, Pcap, SERVER, SYN};
 use support::simulator::{Config, Run, Simulator};
 use tempfile::TempDir;
 use weir_core::CaptureError;
@@ -540,6 +540,21 @@ fn a_clock_that_drifts_is_moved_from_one_of_its_times_on() {
         piece.target(i64::MAX) > 9_000_000_000_000_000_000,
         "no overflow"
     );
+}
+
+#[test]
+fn packets_that_begin_a_connection_are_marked() {
+    let syn = Frame {
+        flags: SYN,
+        payload: 0,
+        ..data(1, 41)
+    };
+    let sent = pcap(&[(0, syn), (1, data(2, 42)), (2, data(3, 1042))]);
+    let joined = Files::new()
+        .join(&sent, &Pcap::default(), &[])
+        .expect("a run");
+    let marked: Vec<_> = joined.packets.iter().map(|row| row.syn).collect();
+    assert_eq!(marked, [true, false, false]);
 }
 
 #[test]

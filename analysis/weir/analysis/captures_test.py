@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from weir.analysis import analyse, losses_of, write_report
+from weir.analysis.captures import traces_of
 from weir.analysis.detect import detect
 from weir.analysis.errors import FlowChoiceError
-from weir_tests.analysis.tcp_capture import MSS, write_run
+from weir.analysis.figures.records import of_capture
+from weir_tests.analysis.tcp_capture import EPOCH_NS, MSS, Host, Transfer, write_run
 
 weir_core = pytest.importorskip("weir_core", reason="weir_core is not built; make setup builds it")
 
@@ -66,3 +68,19 @@ def test_the_same_flow_twice_is_refused(tmp_path: Path) -> None:
     capture = tmp_path / "pcap" / "server.pcap"
     with pytest.raises(FlowChoiceError, match="the same flow twice"):
         detect("wehey_loss_trend", capture, capture)
+
+
+@pytest.mark.parametrize("second", [1_000, 3_000_000_000])
+def test_two_connections_on_the_same_ports_lose_what_each_of_them_loses(tmp_path: Path, second: int) -> None:
+    server, client = Host("10.0.0.2", 40_000), Host("10.0.0.1", 5_201)
+    for seconds, initial_seq in ((1, 2_000_000_000), (61, second)):
+        start_ns = EPOCH_NS + seconds * 10**9
+        Transfer(400, (20, 50, 51, 120), server, client, start_ns, initial_seq).run()
+    for host, view in ((server, "sent"), (client, "received")):
+        path = tmp_path / f"{view}.pcap"
+        host.write(path)
+        [flow] = traces_of(path).flows
+        assert (flow.view, flow.losses, flow.unfilled, flow.complete) == (view, 8, 0, 1.0)
+        assert int(flow.seq.max()) + MSS == 800 * MSS
+    [record] = of_capture(tmp_path / "sent.pcap").flows
+    assert record.retransmission_ratio == pytest.approx(8 / 808)

@@ -42,14 +42,15 @@ def flow_name(src: str, dst: str, src_port: int, dst_port: int) -> str:
 class FlowTrace:
     """A directed TCP flow at one point of its path: its packets in order of time, arrays of one length.
 
-    `frame_bytes` is the Ethernet frame without FCS, `seq` counts from the flow's first data byte. In the view
-    `received` lost packets were not captured; each is inserted behind the last packet before its hole. The
-    view `acked` is the same from ACKs alone. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending;
-    only in the view `sent`. `request_ns`: times of data in the other direction. `from_start`: the capture
-    contains the flow's SYN; `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of
-    the path. `unfilled`: holes that were never filled, as the capture missed the packets or ended;
-    `complete`: the share of the flow's payload that it did not miss. `time_error_ns`: of a single time in the
-    view `acked`. `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
+    `frame_bytes` is the Ethernet frame without FCS. `seq` counts from the flow's first data byte; a later
+    connection on the same ports goes on where the one before ended. In the view `received` lost packets were
+    not captured; each is inserted behind the last packet before its hole. The view `acked` is the same from
+    ACKs alone. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending; only in the view `sent`.
+    `request_ns`: times of data in the other direction. `from_start`: the capture contains the flow's SYN;
+    `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path. `unfilled`:
+    holes that were never filled, as the capture missed the packets or ended; `complete`: the share of the
+    flow's payload that it did not miss. `time_error_ns`: of a single time in the view `acked`.
+    `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
     """
 
     src: str
@@ -97,7 +98,7 @@ def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints =
     `packets` (at least one with data) are in order of time, `rtts` are this flow's samples by the time of the
     ACK.
     """
-    seq = unwrapped(packets.seq)
+    seq = continued(packets)
     first_data = int(np.argmax(packets.payload_length > 0))
     from_start = bool(packets.payload_length[0] == 0 and seq[0] == seq[first_data] - 1)
     return FlowTrace(
@@ -132,6 +133,27 @@ def unwrapped(seq: Ints) -> Ints:
     """32-bit sequence numbers as 64-bit ones that do not wrap; neighbours are less than 2³¹ apart."""
     steps = np.diff(seq, prepend=seq[:1])
     return np.asarray(seq[0] + np.cumsum((steps + 2**31) % 2**32 - 2**31), dtype=np.int64)
+
+
+def continued(packets: Packets) -> Ints:
+    """The sequence numbers of a flow, unwrapped; a later connection's first byte follows the last one before.
+
+    A connection begins with a SYN of another number than the SYN before. Its own numbers begin anywhere:
+    higher ones would look like data that the capture missed, lower ones like data that was sent again.
+    """
+    syns = np.flatnonzero(packets.syn)
+    another = np.diff(packets.seq[syns], prepend=-1) != 0
+    starts = np.unique(np.append(syns[another], 0))
+    parts: list[Ints] = []
+    reached = int(packets.seq[0]) + int(packets.syn[0])
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(packets)], strict=True):
+        seq = unwrapped(packets.seq[start:end])
+        if start:
+            seq = seq - seq[0] + reached - 1  # a SYN takes a number, too
+        payload = packets.payload_length[start:end]
+        reached = int((seq + payload)[payload > 0].max(initial=reached))
+        parts.append(seq)
+    return np.concatenate(parts)
 
 
 def as_received(flow: FlowTrace) -> FlowTrace:

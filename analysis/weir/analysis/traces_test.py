@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from weir.analysis.captures import traces_of
-from weir.analysis.traces import as_received, handshake_of, unwrapped
+from weir.analysis.tables import Packets
+from weir.analysis.traces import as_received, continued, handshake_of, unwrapped
+from weir_tests.analysis.packets import make_packets
 from weir_tests.analysis.tcp_capture import MSS, write_run
 from weir_tests.analysis.traces import make_trace
 
@@ -78,6 +80,23 @@ def test_a_hole_that_opened_before_the_capture_is_no_loss_at_a_time_in_it() -> N
 def test_a_segment_received_twice_is_no_loss() -> None:
     flow = make_trace(range(10, 80, 10), seq=segments(0, 1, 2, 3, 4, 1, 5), payload=[MSS] * 7)
     assert as_received(flow).losses == 0
+
+
+def sent(seq: list[int], payload: list[int], syn: tuple[int, ...]) -> Packets:
+    n = len(seq)
+    never, passed = [None] * n, [False] * n
+    return make_packets(
+        sent_ns=range(n), received_ns=never, dropped=passed, seq=seq, payload_length=payload, syn=syn
+    )
+
+
+@pytest.mark.parametrize("second", [7, 3_000_000_000])
+def test_a_later_connection_on_the_same_ports_goes_on_where_the_one_before_ended(second: int) -> None:
+    # Each sends its SYN twice; the numbers of the first one wrap.
+    first = [2**32 - 101, 2**32 - 101, 2**32 - 100, 0]
+    packets = sent([*first, second, second, second + 1, second + 101], [0, 0, 100, 100] * 2, (0, 1, 4, 5))
+    seq = continued(packets)
+    assert (seq - seq[2]).tolist() == [-1, -1, 0, 100, 199, 199, 200, 300]
 
 
 def test_sender_and_receiver_see_the_same_losses(tmp_path: Path) -> None:

@@ -22,8 +22,12 @@ def make_packets(
     retransmission: Sequence[bool] | None = None,
     ingress_ns: Sequence[int] | None = None,
     flow: Sequence[int] | None = None,
+    syn: Sequence[int] = (),
 ) -> Packets:
-    """Packets with the given columns; other columns are those of full-sized packets of one flow."""
+    """Packets with the given columns; other columns are those of full-sized packets of one flow.
+
+    `syn` holds indices of packets.
+    """
     n = len(sent_ns)
     inferred = [None] * n if inferred_at_ns is None else list(inferred_at_ns)
     payload = _ints([1448] * n if payload_length is None else payload_length)
@@ -46,6 +50,7 @@ def make_packets(
         policer=_ints([0] * n),
         colour=_ints([2 if drop else 0 for drop in dropped]),
         packet_number=_ints(range(1, n + 1)),
+        syn=np.isin(np.arange(n), np.array(syn, dtype=np.int64)),
     )
 
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 EPOCH_NS = 1_760_000_000_000_000_000
 SWITCH_ZERO_NS = EPOCH_NS - 1_000_000_000
 MSS, DELAY_NS, PACE_NS, RTO_NS = 1448, 10_000_000, 1_000_000, 250_000_000
-ACK = 16
+SYN, ACK = 2, 16
 
 REPORT_SCHEMA = pa.schema(
     [
@@ -89,13 +89,17 @@ class Host:
 
 @dataclass
 class Transfer:
-    """The simulation; `drop` holds the numbers of the dropped transmissions, from 0."""
+    """The simulation; `drop` holds the numbers of the dropped transmissions, from 0.
+
+    With `initial_seq`, the captures have the sender's SYN, too; without, the first segment has number 1.
+    """
 
     segments: int
     drop: Collection[int]
     sender: Host
     receiver: Host
     start_ns: int = EPOCH_NS
+    initial_seq: int | None = None
     reports: list[dict[str, object]] = field(default_factory=list)
     transmissions: int = 0
     green_bytes: int = 0
@@ -108,6 +112,11 @@ class Transfer:
 
     def run(self) -> Transfer:
         """Simulate from the first segment to the last acknowledgment."""
+        if self.initial_seq is not None:
+            sent_ns = self.start_ns - 2 * DELAY_NS
+            syn = self._frame(self.sender, self.receiver, sent_ns, self.initial_seq, 0, 0, flags=SYN)
+            self.sender.records.append((sent_ns, syn))
+            self.receiver.records.append((sent_ns + DELAY_NS, syn))
         for i in range(self.segments):
             self._at(self.start_ns + i * PACE_NS, partial(self._send, index=i))
         while self._events:
@@ -119,8 +128,11 @@ class Transfer:
         self._order += 1
         heapq.heappush(self._events, (when_ns, self._order, action))
 
+    def _seq(self, index: int) -> int:
+        return (self.initial_seq or 0) + 1 + index * MSS
+
     def _send(self, now: int, index: int) -> None:
-        frame = self._frame(self.sender, self.receiver, now, 1 + index * MSS, 1, MSS)
+        frame = self._frame(self.sender, self.receiver, now, self._seq(index), 1, MSS)
         self.sender.records.append((now, frame))
         number = self.transmissions
         self.transmissions += 1
@@ -143,8 +155,8 @@ class Transfer:
         while self._acked in self._got:
             self._acked += 1
         acked = self._acked
-        sacks = [] if index < acked else [(1 + index * MSS, 1 + (index + 1) * MSS)]
-        answer = self._frame(self.receiver, self.sender, now, 1, 1 + acked * MSS, 0, sacks)
+        sacks = [] if index < acked else [(self._seq(index), self._seq(index + 1))]
+        answer = self._frame(self.receiver, self.sender, now, 1, self._seq(acked), 0, sacks)
         self.receiver.records.append((now, answer))
         self._at(now + DELAY_NS, lambda at: self._acknowledged(at, acked, index, number, answer))
 
@@ -194,6 +206,7 @@ class Transfer:
         ack: int,
         payload: int,
         sacks: Collection[tuple[int, int]] = (),
+        flags: int = ACK,
     ) -> bytes:
         stamp = (now - EPOCH_NS) // 1_000_000 + 1
         options = struct.pack("!BBBBII", 1, 1, 8, 10, stamp, src.recent)
@@ -202,7 +215,7 @@ class Transfer:
             options += b"".join(struct.pack("!II", *block) for block in sacks)
         body = bytes(payload)
         tcp = struct.pack(
-            "!HHIIBBHHH", src.port, dst.port, seq, ack, (20 + len(options)) // 4 << 4, ACK, 512, 0, 0
+            "!HHIIBBHHH", src.port, dst.port, seq, ack, (20 + len(options)) // 4 << 4, flags, 512, 0, 0
         )
         addresses = ipaddress.ip_address(src.address).packed + ipaddress.ip_address(dst.address).packed
         length = 20 + len(tcp) + len(options) + len(body)

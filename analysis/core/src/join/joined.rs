@@ -62,6 +62,8 @@ pub struct PacketRow {
     pub seq: Option<u32>,
     /// Bytes after the transport header.
     pub payload_length: u32,
+    /// It has the SYN flag: with another number than the SYN before, it begins a connection on the same ports.
+    pub syn: bool,
     /// It repeats sequence numbers that were sent before.
     pub retransmission: bool,
     /// The inference has a verdict: it takes sequence space and did not end in flight.

@@ -60,6 +60,7 @@ pub(super) fn read_host(
                     wire_length: segment.wire_length,
                     seq: segment.tcp.map(|tcp| tcp.seq),
                     payload_length: segment.payload_length,
+                    syn: segment.tcp.as_ref().is_some_and(|tcp| tcp.flags.syn()),
                     retransmission,
                     judged: false,
                     inferred: None,
