@@ -151,8 +151,10 @@ def _wait(flow: FlowTrace, group: _Group) -> Wait | None:
 
 def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVerdict:
     flow = flows[i]
-    if flow.losses < MIN_LOSSES or group is None:
+    if flow.losses < MIN_LOSSES:
         return _few_losses(flow)
+    if group is None:
+        return _no_bucket(flow)
     fit, threshold = group.fit, group.fit.threshold
     score = group.score_of(i)
     others = [flows[j].name for j in group.flows if j != i]
@@ -223,6 +225,13 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
         f"{threshold.false_drops} packets that passed{unsure}{blind}"
     )
     return FlowVerdict(flow.name, "policed", reason, fit.rate * 8, fit.burst_bytes, detail)
+
+
+def _no_bucket(flow: FlowTrace) -> FlowVerdict:
+    detail: dict[str, object] = {"losses": flow.losses, "packets": len(flow.time_ns), "view": flow.view}
+    reason = f"{flow.losses} of {len(flow.time_ns)} packets lost, "
+    reason += "so no rate shows" if np.all(flow.lost) else "at one instant, so no rate shows"
+    return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
 
 
 def _few_losses(flow: FlowTrace) -> FlowVerdict:

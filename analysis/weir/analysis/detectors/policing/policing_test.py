@@ -190,6 +190,13 @@ def test_few_losses_are_insufficient(name: str, rng: np.random.Generator) -> Non
         assert POLICING_DETECTORS[name]([trace(time_s, lost)])[0].verdict == "insufficient_loss"
 
 
+def test_a_flow_of_which_nothing_passed_shows_no_rate(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 2, RATE)
+    [found] = detect_policing([trace(time_s, np.ones(len(time_s), dtype=bool))])
+    assert found.verdict == "cannot_tell"
+    assert found.reason == f"{len(time_s)} of {len(time_s)} packets lost, so no rate shows"
+
+
 def test_few_losses_with_queueing_delay_are_not_a_policers(rng: np.random.Generator) -> None:
     time_s = bursts(rng, 5, RATE)
     lost = np.zeros(len(time_s), dtype=bool)
