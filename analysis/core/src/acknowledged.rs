@@ -27,12 +27,12 @@ pub struct Acknowledged {
 /// The acknowledged bytes of every flow whose ACKs `path` contains, in the order of the file.
 ///
 /// Bytes below a flow's first acknowledgment number are left out: they may have arrived long before. RST segments are
-/// ignored.
+/// ignored. A file that ends inside a record is read up to it: the join, which finds such flows, warns of it.
 ///
 /// # Errors
 /// As [`TransportScan::open`] and [`TransportScan::step`].
 pub fn read_acknowledged(path: &Path) -> Result<Vec<Acknowledged>, CaptureError> {
-    let mut scan = TransportScan::open(path)?;
+    let mut scan = TransportScan::open(path)?.cut();
     let mut receivers: HashMap<FlowKey, Receiver> = HashMap::new();
     let (mut packets, mut fresh, mut found) = (Vec::new(), Vec::new(), Vec::new());
     loop {

@@ -349,7 +349,8 @@ fn stream_segments(py: Python<'_>, path: PathBuf, may_be_cut: bool) -> PyResult<
     })
 }
 
-/// Reads which bytes of which flow each ACK of a capture is the first to acknowledge: a table.
+/// Reads which bytes of which flow each ACK of a capture is the first to acknowledge: a table. A file that ends inside a
+/// record is read up to it.
 ///
 /// Raises `CaptureError` when the file is not a capture or is damaged.
 #[pyfunction]

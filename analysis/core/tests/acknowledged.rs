@@ -13,6 +13,10 @@ type Ack<'a> = (i64, u32, &'a [(u32, u32)]);
 
 /// Time, sequence number and length of the bytes that each ACK is the first to acknowledge.
 fn acknowledged(acks: &[Ack<'_>]) -> Vec<(i64, u32, u32)> {
+    acknowledged_in(&capture(acks))
+}
+
+fn capture(acks: &[Ack<'_>]) -> Vec<u8> {
     let mut pcap = Pcap::default();
     for (time_ns, ack, sack) in acks {
         let frame = Frame {
@@ -24,8 +28,12 @@ fn acknowledged(acks: &[Ack<'_>]) -> Vec<(i64, u32, u32)> {
         };
         pcap.frame(*time_ns, &frame);
     }
+    pcap.0
+}
+
+fn acknowledged_in(bytes: &[u8]) -> Vec<(i64, u32, u32)> {
     let mut file = NamedTempFile::new().expect("a temporary file");
-    file.write_all(&pcap.0).expect("room for it");
+    file.write_all(bytes).expect("room for it");
     let found = read_acknowledged(file.path()).expect("a capture");
     assert!(
         found
@@ -75,6 +83,16 @@ fn numbers_wrap() {
         (3, 200, &[]),
     ]);
     assert_eq!(found, [(2, 100, 100), (3, u32::MAX - 99, 200)]);
+}
+
+#[test]
+fn a_capture_that_ends_inside_a_record_shows_what_came_before() {
+    let acks: [Ack<'_>; 3] = [(1, 1, &[]), (2, 101, &[]), (3, 301, &[])];
+    let last_record = capture(&acks[..2]).len();
+    let whole = capture(&acks);
+    for bytes in [last_record + 7, whole.len() - 1] {
+        assert_eq!(acknowledged_in(&whole[..bytes]), [(2, 1, 100)]);
+    }
 }
 
 #[test]

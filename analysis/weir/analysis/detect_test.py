@@ -11,7 +11,7 @@ from weir.analysis.captures import CaptureTraces
 from weir.analysis.detect import choose_flow, detect, events_of
 from weir.analysis.errors import FlowChoiceError
 from weir.analysis.vantage import Vantage
-from weir_tests.analysis.tcp_capture import write_run
+from weir_tests.analysis.tcp_capture import Host, Transfer, write_run
 from weir_tests.analysis.traces import make_trace
 
 FLOWS = (make_trace([10, 20, 30], payload=[1448, 1448, 0], lost=[1]), make_trace([5], port=7))
@@ -47,15 +47,35 @@ def test_times_of_a_clock_that_runs_faster_are_converted_about_the_middle_of_the
     assert np.abs(one.rtt_sent_ns - other.rtt_sent_ns).max() <= 2_000
 
 
+def cut(capture: bytes, bytes_left: int) -> bytes:
+    """The capture with so many bytes of its last record."""
+    last, at = 0, 24
+    while at < len(capture):
+        last, at = at, at + 16 + struct.unpack_from("<I", capture, at + 8)[0]
+    return capture[: last + bytes_left]
+
+
 @pytest.mark.parametrize("bytes_left", [5, 40])
 def test_a_capture_that_ends_inside_a_record_is_judged_by_what_came_before(
     tmp_path: Path, bytes_left: int
 ) -> None:
     write_run(tmp_path, segments=600, drop=range(30, 500, 20))
     whole, part = tmp_path / "pcap" / "client.pcap", tmp_path / "cut.pcap"
-    data, last, at = whole.read_bytes(), 0, 24
-    while at < len(data):
-        last, at = at, at + 16 + struct.unpack_from("<I", data, at + 8)[0]
-    part.write_bytes(data[: last + bytes_left])
+    part.write_bytes(cut(whole.read_bytes(), bytes_left))
     found = detect("wehey_loss_trend", part, whole)
+    assert any("ends inside a record" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("bytes_left", [5, 40])
+def test_a_capture_of_acks_that_ends_inside_a_record_is_judged_by_what_came_before(
+    tmp_path: Path, bytes_left: int
+) -> None:
+    server, client = Host("10.0.0.2", 40_000), Host("10.0.0.1", 5_201)
+    Transfer(600, range(30, 500, 20), server, client).run()
+    client.records = [(at_ns, frame) for at_ns, frame in client.records if len(frame) < 1000]
+    whole, part = tmp_path / "whole.pcap", tmp_path / "cut.pcap"
+    client.write(whole)
+    part.write_bytes(cut(whole.read_bytes(), bytes_left))
+    found = detect("wehey_loss_trend", part, whole)
+    assert [flow.view for flow in found.flows] == ["acked", "acked"]
     assert any("ends inside a record" in warning for warning in found.warnings)
