@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from weir.analysis.detectors.events import FlowEvents
-from weir.analysis.detectors.policing.bucket import Arrivals
+from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
 
 MIN_SCORE = 0.6
@@ -59,11 +59,16 @@ def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
     alone = (one.score, other.score)
     numbers = (together.score, alone, together.rate * 8, together.burst_bytes)
     scores = f"{together.score:.2f} of the losses explained together, {alone[0]:.2f} and {alone[1]:.2f} alone"
-    if together.score >= MIN_SCORE and together.score > max(alone) - BETTER:
+    of_both = skill(together.score, np.concatenate([a.lost, b.lost]))
+    of_each = min(skill(score, flow.lost) for score, flow in zip(alone, (a, b), strict=True))
+    if together.score >= MIN_SCORE and of_both >= MIN_SKILL and together.score > max(alone) - BETTER:
         return BucketsResult("shared", f"one bucket fits better: {scores}", *numbers)
-    if min(alone) >= MIN_SCORE and min(alone) > together.score + BETTER:
+    if min(alone) >= MIN_SCORE and of_each >= MIN_SKILL and min(alone) > together.score + BETTER:
         return BucketsResult("separate", f"two buckets fit better: {scores}", *numbers)
-    return BucketsResult("cannot_tell", f"neither one bucket nor two explain the losses: {scores}", *numbers)
+    why = "neither one bucket nor two explain the losses"
+    if together.score >= MIN_SCORE and of_both < MIN_SKILL:
+        why = "so much was lost that any low rate explains most losses"
+    return BucketsResult("cannot_tell", f"{why}: {scores}", *numbers)
 
 
 def _fit(*flows: FlowEvents) -> BucketFit | None:

@@ -294,13 +294,13 @@ def test_the_loss_trend_with_spearmans_coefficient_is_the_published_rule() -> No
     assert ours.verdict == published.verdict
 
 
-def nearly_all_lost(loss: float, seed: int) -> Pair:
-    """Two independent flows of 20 packets in 10 s, which lose this share."""
+def nearly_all_lost(loss: float, seed: int, packets: int = 20) -> Pair:
+    """Two independent flows with so many packets in 10 s, which lose this share."""
     rng = np.random.default_rng(seed)
 
     def flow() -> FlowEvents:
-        at_ns = np.sort(rng.integers(0, 10**10, 20))
-        return FlowEvents(at_ns, np.full(20, 1448), rng.random(20) < loss, 20_000_000)
+        at_ns = np.sort(rng.integers(0, 10**10, packets))
+        return FlowEvents(at_ns, np.full(packets, 1448), rng.random(packets) < loss, 20_000_000)
 
     return flow(), flow()
 
@@ -313,3 +313,15 @@ def test_flows_of_which_nearly_nothing_passed_show_no_common_bucket(loss: float)
     print(f"shared of 40: {by_memory.count('shared')} by memory, {by_buckets.count('shared')} by buckets")
     assert by_memory.count("shared") <= 2
     assert by_buckets.count("shared") <= 2
+
+
+@pytest.mark.parametrize(("packets", "loss"), [(300, 0.7), (300, 0.9), (800, 0.97)])
+def test_random_loss_of_most_packets_is_no_common_bucket(packets: int, loss: float) -> None:
+    pairs = [nearly_all_lost(loss, seed, packets) for seed in range(20)]
+    assert {one_bucket_or_two(*pair).verdict for pair in pairs} == {"cannot_tell"}
+
+
+def test_a_common_bucket_that_drops_most_packets_is_found() -> None:
+    found = one_bucket_or_two(*policed((10, 10), 0, 2, buckets=1))
+    assert found.verdict == "shared", found.reason
+    assert found.rate_bps == pytest.approx(2e6, rel=0.02)

@@ -14,7 +14,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from weir.analysis.detectors.policing.bucket import Arrivals, demand
+from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, demand, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
 from weir.analysis.detectors.policing.queue import Wait, wait_in_queue
 from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
@@ -178,7 +178,7 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
     beside = f" (together with {', '.join(others)})" if others else ""
     count = threshold.hits + threshold.misses
     jitter_s = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) / 1e9
-    if fit.score < MIN_SCORE:
+    if fit.score < MIN_SCORE or skill(fit.score, group.packets.lost) < MIN_SKILL:
         moved = jitter_s * fit.rate / float(flow.frame_bytes.max())
         if moved > COARSE_FRAMES:
             reason = (

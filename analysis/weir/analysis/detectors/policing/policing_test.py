@@ -159,6 +159,22 @@ def received(time_s: Floats, lost: Bools) -> FlowTrace:
     return as_received(replace(passed, seq=size * seq[~lost], handshake_ns=RTT_NS))
 
 
+@pytest.mark.parametrize("loss", [0.7, 0.9])
+def test_random_loss_of_most_packets_is_explained_by_no_bucket(loss: float, rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 20, RATE)
+    [found] = detect_policing([trace(time_s, rng.random(len(time_s)) < loss)])
+    assert found.verdict == "not_policed", found.reason
+    assert "no bucket explains the losses" in found.reason
+
+
+@pytest.mark.parametrize("load", [3.0, 10.0])
+def test_a_policer_that_drops_most_packets_is_found(load: float, rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 20, load * RATE)
+    [found] = detect_policing([trace(time_s, policed(time_s)[0])])
+    assert found.verdict == "policed", found.reason
+    assert found.rate_bps == pytest.approx(8 * RATE, rel=0.02)
+
+
 def test_a_receivers_capture_shows_the_policer() -> None:
     time_s = bursts(np.random.default_rng(8), 60, 0.7 * RATE)
     lost, _ = policed(time_s)
