@@ -18,8 +18,8 @@ import numpy as np
 from weir.analysis.tables import Floats, Ints
 from weir.analysis.timing.bounds import NOTHING, Side
 from weir.analysis.timing.moved import Piece, Step, apply
+from weir.analysis.timing.parts import LEAST_STEP_NS
 from weir.analysis.timing.records import Records, records_of
-from weir.analysis.timing.steps import LEAST_STEP_NS
 from weir.analysis.timing.track import Track, fit_track
 
 TOGETHER_NS = 500_000_000

@@ -15,97 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from weir.analysis.tables import Floats, Ints
-from weir.analysis.timing.bounds import noise, unrest
+from weir.analysis.timing.parts import Parts, allowed
 
-LEAST_STEP_NS = 50_000.0
-"""Smaller steps are not told from changes of the path."""
 LEAST_GAIN_NS = 200_000.0
-MOST_STEPS, FEW = 8, 32
-"""More steps than anyone makes; so few parts that only larger steps are told from chance."""
 SHORT, SHORT_SHARE = 2, 24
 """A stretch of so few parts, or such a fraction of all, needs packets that contradict others."""
-PENALTY, STEP_OF_NOISE, ALLOWED = 15.0, 4.0, 12.0
-"""In units of the noise: a division must gain as much, a step must be as large, and bounds may contradict
-each other by as much."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The least bounds of each part: from above, and the negative of those from below; inf where none."""
-
-    above: Floats
-    below: Floats
-    noise_above: float
-    noise_below: float
-    floor: float
-    """The least sum of both, which is that of the least delays of both directions; inf if unknown."""
-    above_is_better: bool
-    """Whether the delays of the packets that bound from above vary less."""
-
-    @property
-    def noise(self) -> float:
-        """Of the better direction."""
-        return min(self.noise_above, self.noise_below)
-
-    @property
-    def half(self) -> float:
-        """Half the floor: the delay of each direction if both are equal; 0 if unknown."""
-        return self.floor / 2 if np.isfinite(self.floor) else 0.0
-
-    @property
-    def allowed(self) -> float:
-        """By how much bounds may contradict each other, ns."""
-        # Not by the noisier direction: a queue delays packets, but lets none arrive too early.
-        return max(LEAST_STEP_NS, ALLOWED * self.noise) if np.isfinite(self.noise) else LEAST_STEP_NS
-
-    @property
-    def least_step(self) -> float:
-        """Smaller steps are not looked for, ns."""
-        known = int(np.count_nonzero(np.isfinite(self.above) | np.isfinite(self.below)))
-        return max(LEAST_STEP_NS, STEP_OF_NOISE * max(1.0, FEW / max(known, 1)) * self.noise)
-
-    def level(self, least_above: float, least_below: float) -> float:
-        """The difference by the least bounds of a stretch (inf: none).
-
-        In the middle, unless packets of one direction were always delayed: then by the better direction.
-        """
-        together = least_above + least_below <= self.floor + self.least_step
-        if together and np.isfinite(least_above) and np.isfinite(least_below):
-            return (least_above - least_below) / 2
-        by_above = np.isfinite(least_above) and (self.above_is_better or not np.isfinite(least_below))
-        return least_above - self.half if by_above else self.half - least_below
-
-
-def parts_of(above: Floats, below: Floats) -> Parts:
-    """Parts without those in which a step happened: their bounds contradict each other."""
-    better = unrest(above) <= unrest(below)
-    both = np.isfinite(above) & np.isfinite(below)
-    parts = Parts(above, below, noise(above), noise(below), float("inf"), better)
-    if not np.any(both):
-        return parts
-    sums = np.where(both, above + below, np.inf)
-    mixed = sums < _least_sum(np.sort(sums[both]), parts)
-    if np.all(mixed):
-        return parts  # None is better.
-    return replace(
-        parts,
-        above=np.where(mixed, np.inf, above),
-        below=np.where(mixed, np.inf, below),
-        floor=float(np.min(sums[~mixed])),
-    )
-
-
-def _least_sum(ascending: Floats, parts: Parts) -> float:
-    """Smaller sums are of parts in which a step happened.
-
-    No delay is negative, and those of other parts are not all much longer.
-    """
-    usual = max(parts.allowed, ALLOWED * sum(filter(np.isfinite, (parts.noise_above, parts.noise_below))))
-    few = ascending[: max(min(MOST_STEPS, len(ascending) // 8), 1)]
-    jumps = np.flatnonzero(np.diff(ascending[: len(few) + 1]) > usual)
-    after_jump = ascending[jumps[-1] + 1] if len(jumps) else ascending[0]
-    impossible = few[few < -parts.allowed]
-    return max(float(after_jump), float(impossible[-1]) + 1.0 if len(impossible) else -np.inf)
+EDGE, BESIDE = 2, 4
+"""Parts at an end of a stretch that may belong to the next one; parts beside a step that show its size."""
+PENALTY = 15.0
+"""In units of the noise: a division must gain as much."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +33,8 @@ class Stretch:
     first: int
     last: int
     level: float
+    by_above: bool | None = None
+    """Which direction shows the level, if packets of the other one were always delayed; None: the better."""
 
 
 def divide(parts: Parts) -> list[Stretch]:
@@ -125,14 +45,67 @@ def divide(parts: Parts) -> list[Stretch]:
     above, below = parts.above[known], parts.below[known]
     penalty = LEAST_GAIN_NS + PENALTY * (parts.noise if np.isfinite(parts.noise) else 0.0)
     ends = _partition(above, below, penalty, parts)
-    stretches = [
-        Stretch(int(known[first]), int(known[last]), _level(parts, int(known[first]), int(known[last])))
-        for first, last in ends
-    ]
-    found = _without_excursions(_without_queues(_without_short(stretches, parts), parts), parts)
+    bare = [Stretch(int(known[first]), int(known[last]), 0.0) for first, last in ends]
+    stretches = [replace(stretch, level=parts.level(*least_of(parts, stretch))) for stretch in bare]
+    found = _without_excursions(_without_short(stretches, parts), parts)
+    # Two stretches of one level would confirm each other as no queue.
+    found = _without_excursions(_without_queues(found, parts), parts)
+    found = _by_neighbours(found, parts)
     for i in range(1, len(found)):
         found[i - 1 : i + 1] = _with_nearest(found[i - 1], found[i], parts)
     return found
+
+
+def jumps(parts: Parts, one: Stretch, other: Stretch) -> tuple[float, float]:
+    """By how much the difference steps between two stretches, by the parts next to the step: above, below.
+
+    Each direction's packets show it; not a number without them.
+    """
+    # Not by the very last part and the very first one: the step may have happened in it.
+    last = max(one.last - 1, one.first)
+    first = min(other.first + 1, other.last)
+    before = slice(max(one.first, last - BESIDE + 1), last + 1)
+    after = slice(first, min(other.last, first + BESIDE - 1) + 1)
+    found = []
+    for least, sign in ((parts.above, 1.0), (parts.below, -1.0)):
+        old, new = (float(np.min(least[which])) for which in (before, after))
+        found.append(sign * (new - old) if np.isfinite(old) and np.isfinite(new) else float("nan"))
+    return found[0], found[1]
+
+
+def _by_neighbours(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
+    """Stretches in which packets of one direction were always delayed, with levels from those beside them.
+
+    A queue that stays full over a step hides from its direction what the level is, but not how it changes.
+    """
+    found = list(stretches)
+    known = [parts.is_known(*least_of(parts, stretch)) for stretch in found]
+    pairs = [(i, i + 1) for i in range(len(found) - 1)]
+    for near, at in pairs + [(at, near) for near, at in reversed(pairs)]:
+        bounds = _bounds(parts, found[at])
+        if known[at] or not known[near] or not all(np.isfinite(bounds)):
+            continue
+        before, after = (found[near], found[at]) if near < at else (found[at], found[near])
+        steps = jumps(parts, before, after)
+        is_above = _is_above(parts, found[near].level, steps if near < at else (-steps[0], -steps[1]), bounds)
+        if is_above is not None:
+            found[at] = replace(found[at], level=bounds[1] if is_above else bounds[0], by_above=is_above)
+            known[at] = True
+    return found
+
+
+def _is_above(
+    parts: Parts, level: float, steps: tuple[float, float], bounds: tuple[float, float]
+) -> bool | None:
+    """Whether a level is by the bounds from above, by the steps that both directions show from one beside it.
+
+    None if they show different ones: a queue changed as the clock stepped, or there was no step.
+    """
+    by_above, by_below = (abs(bounds[1] - level - step) < abs(bounds[0] - level - step) for step in steps)
+    agree = abs(steps[0] - steps[1]) <= allowed(parts.noise_above) + allowed(parts.noise_below)
+    if not np.all(np.isfinite(steps)) or not (agree or by_above == by_below):
+        return None
+    return bool(by_above if parts.noise_above < parts.noise_below else by_below)
 
 
 def _partition(above: Floats, below: Floats, penalty: float, parts: Parts) -> list[tuple[int, int]]:
@@ -178,15 +151,18 @@ def _excess(values: Floats) -> tuple[Floats, Floats, Floats]:
     return np.where(number > 0, total - number * np.where(number > 0, least, 0.0), 0.0), number, least
 
 
-def _level(parts: Parts, first: int, last: int) -> float:
-    inside = slice(first, last + 1)
-    return parts.level(float(np.min(parts.above[inside])), float(np.min(parts.below[inside])))
+def least_of(parts: Parts, stretch: Stretch) -> tuple[float, float]:
+    """The least bounds of a stretch from above and below, without its ends, in which a step may have been."""
+    end = EDGE if stretch.last - stretch.first >= 8 * EDGE else 0
+    last = stretch.last if stretch.last == len(parts.above) - 1 else stretch.last - end
+    inside = slice(stretch.first + end if stretch.first else 0, last + 1)
+    return float(np.min(parts.above[inside])), float(np.min(parts.below[inside]))
 
 
 def _bounds(parts: Parts, stretch: Stretch) -> tuple[float, float]:
     """The lowest and the highest level of a stretch by its packets, infinite without those of a direction."""
-    inside = slice(stretch.first, stretch.last + 1)
-    return parts.half - float(np.min(parts.below[inside])), float(np.min(parts.above[inside])) - parts.half
+    above, below = least_of(parts, stretch)
+    return parts.half - below, above - parts.half
 
 
 def _bears(parts: Parts, stretch: Stretch, level: float, unknown: float = 0.0) -> bool:
@@ -242,10 +218,9 @@ def _without_queues(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
     at = 0
     while at < len(found):
         beside = [near for near in (at - 1, at + 1) if 0 <= near < len(found)]
-        borne = [near for near in beside if _is_known_and_borne(parts, found[at], found[near])]
-        nearest = min(borne, key=lambda near: abs(found[near].level - found[at].level), default=None)
-        # A neighbour at the level of the stretch confirms it.
-        if nearest is None or not _is_queue(parts, found[at], found[nearest]):
+        explains = [near for near in beside if _is_queue(parts, found[at], found[near])]
+        nearest = min(explains, key=lambda near: abs(found[near].level - found[at].level), default=None)
+        if nearest is None:
             at += 1
             continue
         first, last = sorted((at, nearest))
@@ -255,21 +230,22 @@ def _without_queues(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
     return found
 
 
-def _is_known_and_borne(parts: Parts, stretch: Stretch, other: Stretch) -> bool:
-    """Whether packets of both directions show another stretch's level, which those of the stretch bear."""
-    return all(np.isfinite(_bounds(parts, other))) and _bears(parts, stretch, other.level)
-
-
 def _is_queue(parts: Parts, stretch: Stretch, other: Stretch) -> bool:
-    """Whether a queue and no step explains a stretch whose packets bear the level of another.
+    """Whether a queue and no step explains a stretch whose packets bear the level of another one.
 
     A step changes the times of both directions. Here those of one are as before, or there are none.
     """
     bounds = _bounds(parts, stretch)
+    if not all(np.isfinite(_bounds(parts, other))) or not _bears(parts, stretch, other.level):
+        return False
     if not all(np.isfinite(bounds)):
         return True
-    least_change = min(abs(bound - other.level) for bound in bounds)
-    return least_change <= parts.allowed < abs(stretch.level - other.level) / 2
+    step = abs(stretch.level - other.level)
+    noises = (parts.noise_below, parts.noise_above)
+    return any(
+        abs(bound - other.level) <= allowed(its_noise) < step / 2
+        for bound, its_noise in zip(bounds, noises, strict=True)
+    )
 
 
 def _is_blip(around: list[Stretch], parts: Parts) -> bool:
@@ -317,9 +293,15 @@ def _with_nearest(one: Stretch, other: Stretch, parts: Parts) -> tuple[Stretch, 
 
 
 def _distances(parts: Parts, which: Ints, level: float) -> Floats:
-    """How far each part's packets are from a level, or by how much they contradict it, ns."""
+    """How far each part's packets are from a level, or by how much they contradict it, ns.
+
+    A queue may delay packets by more than a step, so lateness beyond `allowed` counts a hundredth; but none
+    arrives too early.
+    """
     above, below = parts.above[which] - parts.half - level, parts.below[which] - parts.half + level
-    return np.asarray(np.abs(np.minimum(above, below)), dtype=np.float64)
+    nearer = np.minimum(above, below)
+    late = np.minimum(nearer, parts.allowed + nearer / 100)
+    return np.asarray(np.where(nearer < 0, -nearer, late), dtype=np.float64)
 
 
 def _joined(one: Stretch, other: Stretch) -> Stretch:

@@ -18,7 +18,8 @@ from weir.analysis.clocks import MAX_DRIFT_PPM, lower_envelope_line
 from weir.analysis.errors import ClockError
 from weir.analysis.tables import Floats
 from weir.analysis.timing.bounds import Grid, Side, grid_of, noise, usual_slope
-from weir.analysis.timing.steps import Parts, Stretch, divide, parts_of
+from weir.analysis.timing.parts import Parts, parts_of
+from weir.analysis.timing.steps import Stretch, divide, jumps, least_of
 
 ROUNDS = 3
 """Steps and drift are found in turn, as each is needed to find the other; more rounds change nothing."""
@@ -26,8 +27,6 @@ LEAST_LINE_PARTS, LEAST_LINE_NS = 24, 5e9
 """Fewer parts, or a shorter time, do not show a drift of their own: it is that of the whole."""
 MISMATCHED_NS, NEAR = 1_000_000.0, 8
 """A packet that is so much earlier than all others of so many parts around it is mismatched."""
-BESIDE = 4
-"""Parts at each side of a step that show its size."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +36,8 @@ class Line:
     start: float
     level: float
     slope: float
+    doubt: float = 0.0
+    """By how much more it may be wrong: packets of one direction were delayed, and which one is not known."""
 
     def at(self, x: Floats | float) -> Floats:
         """The difference at times, ns."""
@@ -107,7 +108,7 @@ def fit_track(above: Side, below: Side) -> Track:
     lines = tuple(_line(parts, stretch, grid, slope) for stretch in stretches)
     lines = (replace(lines[0], start=-np.inf), *lines[1:])
     lines = _with_boundaries(lines, stretches, above, below, grid, parts.half)
-    return _judged(lines, above, below, parts.least_step)
+    return _judged(lines, above, below, parts.least_step, max(2 * parts.half, 0.0))
 
 
 def _divided(above: Side, below: Side, grid: Grid, slope: float) -> tuple[Parts, list[Stretch]]:
@@ -115,6 +116,9 @@ def _divided(above: Side, below: Side, grid: Grid, slope: float) -> tuple[Parts,
     least_below = grid.least(below.without(-slope))
     parts = parts_of(least_above, least_below)
     stretches = divide(parts)
+    if not _explained(parts, least_above, least_below, stretches):
+        parts = parts_of(least_above, least_below, steps=False)
+        stretches = divide(parts)
     # A drift that is not quite right looks like many small steps, without a jump between neighbours.
     kept = stretches[:1]
     for stretch in stretches[1:]:
@@ -125,18 +129,17 @@ def _divided(above: Side, below: Side, grid: Grid, slope: float) -> tuple[Parts,
     return parts, kept
 
 
+def _explained(parts: Parts, above: Floats, below: Floats, stretches: list[Stretch]) -> bool:
+    """Whether a step was found beside each part that was left out because a step happened in it."""
+    left_out = np.flatnonzero(np.isfinite(above) & ~np.isfinite(parts.above)).tolist()
+    gaps = [(one.last - 1, other.first + 1) for one, other in itertools.pairwise(stretches)]
+    return all(any(first <= part <= last for first, last in gaps) for part in left_out)
+
+
 def _jump(parts: Parts, one: Stretch, other: Stretch) -> float:
     """By how much the difference steps between two stretches, by the parts next to the step."""
-    before = slice(max(one.first, one.last - BESIDE + 1), one.last + 1)
-    after = slice(other.first, min(other.last, other.first + BESIDE - 1) + 1)
-    found = []
-    for least, its_noise, sign in (
-        (parts.above, parts.noise_above, 1.0),
-        (parts.below, parts.noise_below, -1.0),
-    ):
-        old, new = (float(np.min(least[which])) for which in (before, after))
-        if np.isfinite(old) and np.isfinite(new):
-            found.append((its_noise, sign * (new - old)))
+    by_direction = zip((parts.noise_above, parts.noise_below), jumps(parts, one, other), strict=True)
+    found = [(its_noise, jump) for its_noise, jump in by_direction if np.isfinite(jump)]
     return min(found, key=lambda jump: jump[0])[1] if found else other.level - one.level
 
 
@@ -171,16 +174,37 @@ def _line(parts: Parts, stretch: Stretch, grid: Grid, slope: float) -> Line:
     heights = [level + own * middle for own, level in (above, below)]
     # The larger sum of the two ends decides whether both directions count, as for `Parts.level`.
     wider = float(np.max((above[0] + below[0]) * ends))
-    finite = bool(np.all(np.isfinite(heights)))
+    finite, doubt = bool(np.all(np.isfinite(heights))), 0.0
     if finite and sum(heights) + wider <= parts.floor + parts.least_step:
         level, own = (heights[0] - heights[1]) / 2, (above[0] - below[0]) / 2
-    elif np.isfinite(heights[0]) and (parts.above_is_better or not np.isfinite(heights[1])):
-        level, own = heights[0] - parts.half, above[0]
     else:
-        level, own = parts.half - heights[1], -below[0]
+        by_above = _by_above(parts, stretch, grid.middles, above, below)
+        if finite and by_above is None and not parts.is_known(*least_of(parts, stretch)):
+            doubt = max(sum(heights) - parts.floor, 0.0)
+        if parts.above_is_better if by_above is None else by_above:
+            level, own = heights[0] - parts.half, above[0]
+        else:
+            level, own = parts.half - heights[1], -below[0]
     if abs(slope + own) * 1e6 > MAX_DRIFT_PPM:
         own = 0.0
-    return Line(start, level - own * middle, slope + own)
+    return Line(start, level - own * middle, slope + own, doubt)
+
+
+def _by_above(
+    parts: Parts, stretch: Stretch, middles: Floats, above: tuple[float, float], below: tuple[float, float]
+) -> bool | None:
+    """Whether the line of a stretch is the envelope of the bounds from above, else of those from below.
+
+    Not if bounds of the other direction contradict it: a queue that fills in mid-stretch tilts an envelope.
+    None if nothing decides.
+    """
+    inside = slice(stretch.first, stretch.last + 1)
+    borne = []
+    for (own, level), others in ((above, parts.below[inside]), (below, parts.above[inside])):
+        sums = level + own * middles[inside] + others
+        lacks = float(np.max(2 * parts.half - sums, initial=-np.inf, where=np.isfinite(others)))
+        borne.append((np.isfinite(level), lacks <= parts.allowed))
+    return stretch.by_above if borne[0] == borne[1] else borne[0] > borne[1]
 
 
 def _envelope(x: Floats, least: Floats) -> tuple[float, float]:
@@ -242,8 +266,11 @@ def _without_lone(side: Side, grid: Grid) -> Side:
     return side
 
 
-def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float) -> Track:
-    """The lines with their quality, moved to the middle of the bounds; smaller steps are `unseen`."""
+def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float, delays: float) -> Track:
+    """The lines with their quality, moved to the middle of the bounds; smaller steps are `unseen`.
+
+    `delays`: the sum of the least delays of both directions, 0 if unknown.
+    """
     bare = Track(lines, 0.0, 0.0, None, len(above) + len(below))
     sides = [side for side in (above, below) if len(side)]
     grid = grid_of(*sides)
@@ -262,8 +289,9 @@ def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float) ->
             both = np.max(excess, axis=0)
             unseen = float(np.max(both, initial=-np.inf, where=np.isfinite(both)))
         if np.isfinite(unseen):
-            # Negative where packets contradict the lines, which then are wrong by as much.
-            error = abs(sum(floors)) / 2 + unseen
+            # Negative where packets contradict the lines, which then are wrong by as much beside the delays.
+            half = sum(floors) / 2 if sum(floors) >= 0 else delays - sum(floors) / 2
+            error = half + unseen + max(line.doubt for line in lines)
         bare = replace(bare.moved((floors[0] - floors[1]) / 2), half=sum(floors) / 2)
     else:
         bare = bare.moved(floors[0] if len(above) else -floors[0])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from weir.analysis.errors import ClockError
 from weir.analysis.tables import Floats
 from weir.analysis.timing.bounds import NOTHING, Side
-from weir.analysis.timing.steps import LEAST_STEP_NS
+from weir.analysis.timing.parts import LEAST_STEP_NS
 from weir.analysis.timing.track import Track, fit_track
 
 S, MS, US = 1e9, 1e6, 1e3
@@ -169,12 +169,20 @@ def test_a_step_is_found_although_a_queue_hides_it_in_one_direction() -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     fills=st.floats(5, 50),
-    lasts=st.floats(2, 30),
+    lasts=st.floats(2, 60),
     delay=st.floats(5 * MS, 100 * MS),
     back=st.integers(24, 200),
     silent=st.booleans(),
     seed=st.integers(0, 2**16),
 )
+# It tilts the envelope of its direction, as it fills in the middle and lasts to the end.
+@example(fills=30, lasts=30, delay=5 * MS, back=24, silent=False, seed=0)
+# Of the parts with packets of both directions, few are before it.
+@example(fills=6.3, lasts=60, delay=20 * MS, back=26, silent=False, seed=51593)
+# The only packet back after it was itself delayed a little.
+@example(fills=46.6, lasts=30, delay=20 * MS, back=12, silent=False, seed=47470)
+# Its own packets divide it into stretches of one level.
+@example(fills=7.7, lasts=60, delay=100 * MS, back=26, silent=False, seed=7342)
 def test_a_queue_that_fills_at_once_and_stays_full_is_no_step(
     fills: float, lasts: float, delay: float, back: int, silent: bool, seed: int
 ) -> None:
@@ -192,6 +200,52 @@ def test_a_queue_that_fills_at_once_and_stays_full_is_no_step(
     assert track.error is not None
     assert np.abs(truth.errors(track)).max() <= track.error
     assert fit_track(back_again, there).steps == ()
+
+
+@pytest.mark.parametrize(
+    ("fills", "full", "at", "size", "back", "seed"),
+    [
+        (31.7, 100 * MS, 47.9, -2 * MS, 3000, 2998),
+        (26.3, 100 * MS, 53.0, -2 * MS, 3000, 14525),
+        (7.5, 100 * MS, 47.3, 20 * MS, 3000, 48495),
+        (18.2, 100 * MS, 28.0, -200 * MS, 3000, 26321),
+        (14.6, 5 * MS, 25.0, -200 * MS, 3000, 31427),
+        (31.4, 100 * MS, 34.2, -20 * MS, 1000, 33669),
+        (21.3, 5 * MS, 34.8, 2 * MS, 3000, 19972),
+    ],
+)
+def test_a_step_while_a_queue_stays_full_is_told_from_the_queue(
+    fills: float, full: float, at: float, size: float, back: int, seed: int
+) -> None:
+    truth = Truth(ppm=20.0, steps=((at * S, size),))
+    above, below = truth.sides(seed)
+    few = np.random.default_rng(seed).permutation(len(below)) < back
+    track = fit_track(Side(above.x, above.y + full * (above.x >= fills * S)), below.select(few))
+    ((_, found),) = track.steps
+    assert found == pytest.approx(size, abs=200 * US)
+    assert track.error is not None
+    assert np.abs(truth.errors(track)).max() <= track.error < 300 * US
+
+
+@pytest.mark.parametrize("size", [20 * MS, -20 * MS])
+def test_a_queue_that_fills_as_the_clock_steps_leaves_the_step_in_doubt(size: float) -> None:
+    truth = Truth(steps=((30 * S, size),))
+    above, below = truth.sides()
+    track = fit_track(Side(above.x, above.y + 50 * MS * (above.x >= 30 * S)), below)
+    assert track.error is not None
+    assert max(np.abs(truth.errors(track)).max(), 50 * MS) <= track.error < 51 * MS
+
+
+@pytest.mark.parametrize(("at", "seed"), [(38.7, 45839), (30.2, 18172), (12.8, 9323)])
+def test_a_step_as_large_as_the_delays_of_a_queue_is_found_where_few_packets_come_back(
+    at: float, seed: int
+) -> None:
+    truth = Truth(ppm=20.0, noise=20 * US, queue=20 * MS, steps=((at * S, 20 * MS),))
+    above, below = truth.sides(seed)
+    track = fit_track(above, below.select(np.random.default_rng(seed).permutation(len(below)) < 300))
+    ((found_at, found),) = track.steps
+    assert abs(found_at - at * S) < 500 * MS
+    assert found == pytest.approx(20 * MS, abs=200 * US)
 
 
 def test_a_stall_of_both_directions_is_no_step() -> None:
