@@ -143,11 +143,11 @@ def test_a_valid_run_with_a_packet_too_few_or_a_broken_file_is_found(tmp_path):
 def test_the_table_counts_like_outcomes_together_and_names_what_is_wrong():
     common = {"subject": "run", "fault": "kill", "role": "tcpdump", "did": "killed", "wrong": []}
     trials = [
-        {**common, "number": 1, "said": "failed, invalid: 17 packets; log: /tmp/weir-chaos-a_1b/log\nno disk"},
-        {**common, "number": 2, "said": "failed, invalid: 4 packets; log: /tmp/weir-chaos-z9/log\nno disk"},
+        {**common, "number": 1, "said": "failed, invalid: 17: /tmp/weir-chaos-a_1/log\nfull"},
+        {**common, "number": 2, "said": "failed, invalid: 4: /tmp/weir-chaos-z9/log\nfull"},
         {**common, "number": 3, "said": "whole", "wrong": ["left running: iperf3"]},
     ]
     text = table_of(trials)
     assert "3 trials, 1 with something wrong." in text
-    assert "| run | kill | tcpdump | 3 | 2 × failed, invalid: N packets; log: DIR/log no disk; 1 × WRONG (whole) |" in text
+    assert "| run | kill | tcpdump | 3 | 2 × failed, invalid: N: DIR/log full; 1 × WRONG (whole) |" in text
     assert "- 3, kill, tcpdump: left running: iperf3" in text

@@ -28,7 +28,7 @@ def table_of(trials: Iterable[Mapping[str, Any]]) -> str:
 
 
 def outcome(trial: Mapping[str, Any]) -> str:
-    """The result of a trial in one line, without its numbers and its directory, so that like results count together."""
+    """The result of a trial in one line, without numbers and directories: like ones count together."""
     said = re.sub(r"/\S*/weir-chaos-[^/\s]*", "DIR", " ".join(str(trial["said"]).split()))
     said = re.sub(r"\d+", "N", said)
     return f"WRONG ({said})" if trial["wrong"] else said
