@@ -119,7 +119,13 @@ def join(run_dir: Path, manifest: Manifest, collector: Collector, joiner: Join) 
     if not reports.is_file():
         raise RunFileError(f"{reports}: not found; the collector writes it when it ends")
     joined = joiner(captures, str(reports))
-    clocks = clocks_of_run(manifest.hosts, manifest.phases, flows_from_arrow(joined.flows), joined.packets)
+    clocks = clocks_of_run(
+        manifest.hosts,
+        manifest.phases,
+        flows_from_arrow(joined.flows),
+        joined.packets,
+        one_machine=manifest.testbed is None,
+    )
     if not clocks.one:
         # Moved as they are read, so that RTTs and inferred losses are right across a step, too.
         moves = [clocks.moves_of(host.name) for host in manifest.hosts]

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from weir.analysis.tables import FlowRow, Ints
 from weir.analysis.timing.hosts import Exchanges, Solution, Solved, Stamps, records_of_hosts, solve, steps_of
 from weir.analysis.timing.moved import By, HostClock, Piece, apply, followed_by
+from weir.analysis.timing.one import one_clock
 from weir.analysis.timing.records import Records
 from weir.rundir.manifest import ClockReading, Host, Phase
 
@@ -65,9 +66,17 @@ NO_CLOCKS = RunClocks({})
 
 
 def clocks_of_run(
-    hosts: Sequence[Host], phases: Sequence[Phase], flows: Mapping[int, FlowRow], packets: Any
+    hosts: Sequence[Host],
+    phases: Sequence[Phase],
+    flows: Mapping[int, FlowRow],
+    packets: Any,
+    *,
+    one_machine: bool = False,
 ) -> RunClocks:
-    """The clocks of hosts that exchanged packets, from the `packets` table of `weir_core.join_run`."""
+    """The clocks of hosts that exchanged packets, from the `packets` table of `weir_core.join_run`.
+
+    `one_machine`: the hosts are namespaces of one machine, with one clock unless packets contradict that.
+    """
     exchanges = exchanges_of(hosts, flows, packets)
     if not exchanges:
         return NO_CLOCKS
@@ -87,6 +96,8 @@ def clocks_of_run(
         else:
             # Hosts that only the phases join to others have a reference of their own.
             beside = {host: _judged(clock, records[host]) for host, clock in beside.items()}
+            if one_machine and not any(len(records[host].set_back) for host in beside):
+                beside = _on_one(beside, one_clock(exchanges, chosen))
         reference = reference or (MACHINE if readings else chosen)
         found.update(beside)
     joined = frozenset(found if readings else solutions[0].hosts)
@@ -245,6 +256,20 @@ def _judged(clock: HostClock, records: Records) -> HostClock:
     wrong_ns = int(np.abs(ahead).max())
     errors = [None if known is None else known + wrong_ns for known in (clock.error_ns, clock.from_root_ns)]
     return replace(clock, same=True, error_ns=errors[0], from_root_ns=errors[1])
+
+
+def _on_one(beside: Mapping[str, HostClock], errors: Mapping[str, int]) -> dict[str, HostClock]:
+    """Without drifts and steps that may be delays: no packet contradicts that all have one clock."""
+    if beside.keys() - errors.keys():
+        return dict(beside)
+    found = {}
+    for host, clock in beside.items():
+        found[host] = clock
+        if not clock.same:
+            error_ns = errors[host]
+            one = replace(clock, pieces=(), steps=(), offset_ns=0, drift_ppm=0.0, same=True)
+            found[host] = replace(one, error_ns=error_ns, from_root_ns=error_ns)
+    return found
 
 
 def _within_readings(solution: Solution, readings: Mapping[str, Sequence[ClockReading]]) -> Solution:

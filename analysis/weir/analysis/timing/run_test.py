@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -80,16 +81,24 @@ def found(
     seed: int = 1,
     delay_s: float = 0.01,
     phases: Sequence[Phase] = (Phase(name="all", start_ns=START_NS, end_ns=START_NS + 31 * S),),
+    waits: Mapping[str, Sequence[tuple[float, float, float]]] = MappingProxyType({}),
+    one_machine: bool = False,
 ) -> Found:
-    """The clocks that packets on all ways show, which carry the true times as the hosts' clocks show them."""
+    """The clocks that packets on all ways show, which carry the true times as the hosts' clocks show them.
+
+    `waits`: packets to a host that are sent between two times wait so long, s, or until those before come.
+    """
     rng = np.random.default_rng(seed)
     names = sorted({name for way in ways for name in (way.source, way.target)})
     sent, received, source, target = [], [], [], []
     for way in ways:
         since = np.sort(rng.integers(int(way.since_s * S), int(way.until_s * S), way.packets))
         delay = way.least_ns + rng.exponential(way.noise_ns, way.packets).astype(np.int64)
+        for from_s, until_s, waits_s in waits.get(way.target, ()):
+            delay[(since >= from_s * S) & (since < until_s * S)] += round(waits_s * S)
+        arrival = np.maximum.accumulate(since + delay) if waits else since + delay
         sent.append(START_NS + since)
-        received.append(START_NS + since + delay)
+        received.append(START_NS + arrival)
         source.append(np.full(way.packets, names.index(way.source)))
         target.append(np.full(way.packets, names.index(way.target)))
     true_sent, true_received = np.concatenate(sent), np.concatenate(received)
@@ -148,7 +157,8 @@ def found(
             "received_record": columns["received_record"],
         }
     )
-    return Found(clocks_of_run(hosts, phases, rows, table), record, shown, true)
+    clocks_found = clocks_of_run(hosts, phases, rows, table, one_machine=one_machine)
+    return Found(clocks_found, record, shown, true)
 
 
 def steps_ms(run: Found) -> dict[str, list[tuple[int, float]]]:
@@ -170,6 +180,35 @@ def test_hosts_of_one_machine_have_one_clock() -> None:
 def test_hosts_of_one_machine_have_one_clock_although_their_paths_differ() -> None:
     ways = (Way("a", "hub", least_ns=18 * MS), Way("hub", "a", least_ns=11 * MS))
     assert found({}, ways).clocks.one
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        {"a": [(2.9, 4.5, 0.02)], "hub": [(3.3, 4.5, 0.002)]},
+        {
+            "a": [(1.4, 1.6, 0.002), (1.5, 3.5, 0.005)],
+            "hub": [(0.6, 1.9, 0.002), (0.7, 3.2, 0.1), (3.2, 4, 0.002)],
+        },
+        {"a": [(0.9, 2.5, 0.005), (1.9, 2.4, 0.1)], "hub": [(0.0, 0.7, 0.0005), (1.2, 4.0, 0.005)]},
+    ],
+)
+def test_a_busy_machine_on_which_packets_wait_has_one_clock(
+    waits: Mapping[str, Sequence[tuple[float, float, float]]],
+) -> None:
+    ways = (Way("a", "hub", 300, until_s=4), Way("hub", "a", 150, until_s=4))
+    run = found({}, ways, waits=waits, one_machine=True)
+    assert run.clocks.one
+    assert all((clock.offset_ns, clock.steps) == (0, ()) for clock in run.clocks.hosts.values())
+    assert (run.clocks.error_between_ns("a", "hub") or 0) < 1 * MS
+
+
+def test_hosts_of_one_machine_whose_captures_contradict_that_have_clocks_of_their_own() -> None:
+    clocks = {"a": Clock(steps=((2.0, 5 * MS),)), "b": Clock(offset_ns=-2 * MS)}
+    run = found(clocks, one_machine=True)
+    assert not run.clocks.one
+    assert steps_ms(run)["a"] == [(2, 5.0)]
+    assert run.worst_between("a", "b") < 500 * US
 
 
 def test_the_clock_of_most_hosts_is_the_runs() -> None:
