@@ -25,10 +25,12 @@ pub fn start() -> io::Result<()> {
         return Ok(());
     }
     let write = || QUEUE.run(&mut io::stderr());
-    std::thread::Builder::new()
+    let spawned = std::thread::Builder::new()
         .name("stderr".to_owned())
-        .spawn(write)
-        .map(drop)
+        .spawn(write);
+    // Without it, the reason why the program ends is written at once.
+    QUEUE.lock().has_thread = spawned.is_ok();
+    spawned.map(drop)
 }
 
 /// A writer of whole lines, for `tracing_subscriber`.
