@@ -42,14 +42,14 @@ def flow_name(src: str, dst: str, src_port: int, dst_port: int) -> str:
 class FlowTrace:
     """A directed TCP flow at one point of its path: its packets in order of time, arrays of one length.
 
-    `frame_bytes` is the Ethernet frame without FCS. `seq` counts from the flow's first data byte; a later
-    connection on the same ports goes on where the one before ended. In the view `received` lost packets were
-    not captured; each is inserted behind the last packet before its hole. The view `acked` is the same from
-    ACKs alone. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending; only in the view `sent`.
-    `request_ns`: times of data in the other direction. `from_start`: the capture contains the flow's SYN;
-    `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path. `unfilled`:
-    holes that were never filled, as the capture missed the packets or ended; `complete`: the share of the
-    flow's payload that it did not miss. `time_error_ns`: of a single time in the view `acked`.
+    `frame_bytes` is the Ethernet frame without FCS. `seq` counts from the flow's first data byte; the numbers
+    of a later connection on the same ports continue those of the one before. In the view `received` lost
+    packets were not captured; each is inserted behind the last packet before its hole. The view `acked` is
+    the same from ACKs alone. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending; only in the view
+    `sent`. `request_ns`: times of data in the other direction. `from_start`: the capture contains the flow's
+    SYN; `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path.
+    `unfilled`: holes that were never filled, as the capture missed the packets or ended; `complete`: the
+    share of the flow's payload that it did not miss. `time_error_ns`: of a single time in the view `acked`.
     `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
     """
 

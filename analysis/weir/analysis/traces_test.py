@@ -91,7 +91,7 @@ def sent(seq: list[int], payload: list[int], syn: tuple[int, ...]) -> Packets:
 
 
 @pytest.mark.parametrize("second", [7, 3_000_000_000])
-def test_a_later_connection_on_the_same_ports_goes_on_where_the_one_before_ended(second: int) -> None:
+def test_the_numbers_of_a_later_connection_on_the_same_ports_continue_those_before(second: int) -> None:
     # Each sends its SYN twice; the numbers of the first one wrap.
     first = [2**32 - 101, 2**32 - 101, 2**32 - 100, 0]
     packets = sent([*first, second, second, second + 1, second + 101], [0, 0, 100, 100] * 2, (0, 1, 4, 5))

@@ -11,33 +11,29 @@ import numpy as np
 
 from weir.analysis.timing.hosts import Exchanges, Stamps
 
-TOO_EARLY_NS = 50_000
-"""With one clock, packets arrive at most so much too early."""
-LARGEST_DELAY_NS = 1_000_000
-"""If the least delay of a direction is larger, packets allow too large a difference of the two clocks."""
+SAME_NS, LARGEST_SAME_NS = 50_000, 1_000_000
+"""With one clock, packets arrive at most so much too early, and the difference varies by at most so much."""
 
 
 def one_clock(exchanges: Exchanges, root: str) -> dict[str, int]:
-    """By how much each connected host's clock may differ from the root's at most, ns, if it does not change.
+    """The largest difference of each connected host's clock from the root's, ns, if it does not change.
 
-    None of the hosts without packets in both directions; empty if some packet contradicts that their clocks
-    are one, or too long delays leave it open.
+    Only of hosts with packets in both directions. Empty if a packet contradicts that the clocks are one. No
+    hosts are connected by delays above `LARGEST_SAME_NS`, which allow too large a difference.
     """
-    errors: dict[tuple[str, str], int] = {}
-    for (source, target), packets in exchanges.items():
-        back = exchanges.get((target, source))
-        if back is None or not len(packets) or not len(back):
-            continue
-        least = (_least_ns(packets), _least_ns(back))
-        if min(least) < -TOO_EARLY_NS:
-            return {}
-        errors[source, target] = max(*least, TOO_EARLY_NS)
+    least_ns = {pair: _least_ns(packets) for pair, packets in exchanges.items() if len(packets)}
+    if min(least_ns.values(), default=0) < -SAME_NS:
+        return {}
     found, waiting = {root: 0}, [root]
     while waiting:
         near = waiting.pop(0)
-        for (source, target), error in errors.items():
-            if source == near and target not in found and error <= LARGEST_DELAY_NS:
-                found[target] = found[near] + error
+        for (source, target), there_ns in least_ns.items():
+            back_ns = least_ns.get((target, source))
+            if source != near or target in found or back_ns is None:
+                continue
+            error_ns = max(there_ns, back_ns, SAME_NS)
+            if error_ns <= LARGEST_SAME_NS:
+                found[target] = found[near] + error_ns
                 waiting.append(target)
     return found
 

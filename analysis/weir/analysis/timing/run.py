@@ -19,12 +19,10 @@ import pyarrow.compute as pc
 from weir.analysis.tables import FlowRow, Ints
 from weir.analysis.timing.hosts import Exchanges, Solution, Solved, Stamps, records_of_hosts, solve, steps_of
 from weir.analysis.timing.moved import By, HostClock, Piece, apply, followed_by
-from weir.analysis.timing.one import one_clock
+from weir.analysis.timing.one import LARGEST_SAME_NS, SAME_NS, one_clock
 from weir.analysis.timing.records import Records
 from weir.rundir.manifest import ClockReading, Host, Phase
 
-SAME_NS, LARGEST_SAME_NS = 50_000, 1_000_000
-"""With one clock, packets arrive at most so much too early, and the difference varies by at most so much."""
 LARGEST_DELAY_NS = 10_000_000
 """From packets in one direction: a smaller difference is taken for their delay, which then is unknown."""
 PHASES_NS = 200_000_000

@@ -181,7 +181,7 @@ def _line(parts: Parts, stretch: Stretch, grid: Grid, slope: float) -> Line:
         by_above = _by_above(parts, stretch, grid.middles, above, below)
         if finite and by_above is None and not parts.is_known(*least_of(parts, stretch)):
             doubt = max(sum(heights) - parts.floor, 0.0)
-        if parts.above_is_better if by_above is None else by_above:
+        if by_above or (by_above is None and parts.above_is_better):
             level, own = heights[0] - parts.half, above[0]
         else:
             level, own = parts.half - heights[1], -below[0]

@@ -23,7 +23,7 @@ import numpy as np
 from weir.analysis.tables import Bools, Floats
 
 MIN_SKILL = 0.5
-"""Of a bucket that explains losses. Random loss of 10 to 97 % gave at most 0.1, one bucket nearly 1."""
+"""Smallest skill score of a bucket that counts as the cause of the losses."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ def best_threshold(v: Floats, lost: Bools) -> Threshold:
 
 
 def skill(score: float, lost: Bools) -> float:
-    """A score above that of a bucket that drops every packet, as a part of what is possible above it.
+    """The skill score of a bucket, with a bucket that drops every packet as the reference.
 
-    Such a bucket scores the share of lost packets. So where nearly all are lost, any low rate scores high.
-    At most 1; 0 where no packet passed.
+    The reference scores the share of lost packets, so any low rate scores high where nearly all are lost. At
+    most 1; 0 where no packet passed.
     """
     share = float(np.mean(lost))
     return (score - share) / (1 - share) if share < 1 else 0.0

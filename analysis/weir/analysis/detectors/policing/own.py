@@ -228,14 +228,12 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
 
 
 def _no_bucket(flow: FlowTrace) -> FlowVerdict:
-    detail: dict[str, object] = {"losses": flow.losses, "packets": len(flow.time_ns), "view": flow.view}
     reason = f"{flow.losses} of {len(flow.time_ns)} packets lost, "
     reason += "so no rate shows" if np.all(flow.lost) else "at one instant, so no rate shows"
-    return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+    return FlowVerdict(flow.name, "cannot_tell", reason, detail=_counts(flow))
 
 
 def _few_losses(flow: FlowTrace) -> FlowVerdict:
-    detail: dict[str, object] = {"losses": flow.losses, "packets": len(flow.time_ns), "view": flow.view}
     if 0 < flow.losses < MIN_LOSSES and len(flow.rtt_ns) >= 2 * MIN_LOSSES:
         order = np.argsort(flow.rtt_sent_ns)
         before = np.searchsorted(flow.rtt_sent_ns[order], flow.time_ns[flow.lost], side="right") - 1
@@ -246,6 +244,10 @@ def _few_losses(flow: FlowTrace) -> FlowVerdict:
                 f"{flow.losses} of {len(flow.time_ns)} packets lost, each behind a queue: RTT "
                 f"{at_loss.min() / 1e6:.0f} ms and more where the tenth percentile is {usual / 1e6:.0f} ms"
             )
-            return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
+            return FlowVerdict(flow.name, "not_policed", reason, detail=_counts(flow))
     reason = f"{flow.losses} of {len(flow.time_ns)} packets lost; {MIN_LOSSES} losses are needed"
-    return FlowVerdict(flow.name, "insufficient_loss", reason, detail=detail)
+    return FlowVerdict(flow.name, "insufficient_loss", reason, detail=_counts(flow))
+
+
+def _counts(flow: FlowTrace) -> dict[str, object]:
+    return {"losses": flow.losses, "packets": len(flow.time_ns), "view": flow.view}
