@@ -79,7 +79,10 @@ def _by_neighbours(stretches: list[Stretch], parts: Parts) -> list[Stretch]:
     A queue that stays full over a step hides from its direction what the level is, but not how it changes.
     """
     found = list(stretches)
-    known = [parts.is_known(*least_of(parts, stretch)) for stretch in found]
+    least = [least_of(parts, stretch) for stretch in found]
+    smallest = min(map(sum, least), default=0.0)
+    # The others are beside the one with the least delays, also if a part with less belongs to none.
+    known = [parts.is_known(*its) or sum(its) == smallest < np.inf for its in least]
     pairs = [(i, i + 1) for i in range(len(found) - 1)]
     for near, at in pairs + [(at, near) for near, at in reversed(pairs)]:
         bounds = _bounds(parts, found[at])

@@ -294,6 +294,7 @@ def test_without_a_packet_there_is_no_difference() -> None:
 @example(offset=0.0, ppm=0.0, at=5.0, size=-9_976_427.0, queue=20 * MS, seed=319)
 @example(offset=0.0, ppm=0.0, at=24.0, size=-2 * MS, queue=20 * MS, seed=42474)
 @example(offset=0.0, ppm=0.0, at=24.5, size=-2 * MS, queue=20 * MS, seed=42474)
+@example(offset=0.0, ppm=0.0, at=42.0, size=2 * MS, queue=20 * MS, seed=908)
 @example(offset=7.14 * S, ppm=-32.14, at=54.54, size=19_324_700.0, queue=20 * MS, seed=3547)
 def test_any_offset_drift_and_step_are_found_within_the_error_stated(
     offset: float, ppm: float, at: float, size: float, queue: float, seed: int
