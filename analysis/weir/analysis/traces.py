@@ -99,8 +99,9 @@ def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints =
     ACK.
     """
     seq = continued(packets)
-    first_data = int(np.argmax(packets.payload_length > 0))
-    from_start = bool(packets.payload_length[0] == 0 and seq[0] == seq[first_data] - 1)
+    # A SYN that carries data (RFC 7413) has no handshake before it.
+    from_start = bool(packets.syn[0] and packets.payload_length[0] == 0)
+    first_byte = seq[0] + 1 if from_start else seq[np.argmax(packets.payload_length > 0)]
     return FlowTrace(
         src=row.src,
         dst=row.dst,
@@ -109,7 +110,7 @@ def as_sent(row: FlowRow, packets: Packets, rtts: RttSamples, request_ns: Ints =
         time_ns=packets.sent_ns,
         frame_bytes=packets.wire_length,
         payload_bytes=packets.payload_length,
-        seq=seq - seq[first_data],
+        seq=seq - first_byte,
         lost=packets.inferred_lost,
         rtt_sent_ns=rtts.time_ns - rtts.rtt_ns,
         rtt_ns=rtts.rtt_ns,
@@ -163,16 +164,19 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     is shorter: a policer drops at the end of a burst, when the bucket is empty.
 
     A hole filled within `REORDERING_PACKETS` packets, and within half an RTT where the capture has the
-    handshake, is reordering. A lost retransmission leaves no hole and is not counted. Neither is a packet
-    from before the first one captured: its hole opened earlier, when is not known.
+    handshake, is reordering. A lost retransmission leaves no hole and is not counted. Without the flow's SYN
+    neither is a packet from before the first one captured: its hole opened earlier, when is not known.
     """
     data = np.flatnonzero(flow.payload_bytes > 0)
     seq, end = flow.seq[data], flow.seq[data] + flow.payload_bytes[data]
     reached = np.maximum.accumulate(end)
-    before = np.concatenate([seq[:1], reached[:-1]])
+    first = min(0, int(seq[0])) if flow.from_start else int(seq[0])
+    before = np.concatenate([[first], reached[:-1]])
     first_seen = np.zeros(len(data), dtype=bool)
     first_seen[np.unique(seq, return_index=True)[1]] = True
-    fills = np.flatnonzero((seq >= end[0]) & (seq < before) & first_seen)
+    # Data within the first segment was no hole, even if it comes again cut otherwise.
+    in_a_hole = (seq >= end[0]) | ((seq >= first) & (seq < seq[0]))
+    fills = np.flatnonzero(in_a_hole & (seq < before) & first_seen)
     opened = np.searchsorted(reached, seq[fills], side="right")  # the packet that opened the hole
     jumped = np.maximum(seq - before, 0)
     missed_bytes = max(int(jumped.sum()) - int(flow.payload_bytes[data[fills]].sum()), 0)
@@ -191,10 +195,11 @@ def as_received(flow: FlowTrace) -> FlowTrace:
     def merged(seen: Ints, missing: Ints) -> Ints:
         return np.concatenate([seen, missing])[order]
 
+    start_ns = int(flow.time_ns[max(data[0] - 1, 0)])
     lost = np.concatenate([np.zeros(len(flow.time_ns), dtype=bool), np.ones(len(fills), dtype=bool)])[order]
     return replace(
         flow,
-        time_ns=merged(flow.time_ns, _lost_ns(flow.time_ns[data], opened)),
+        time_ns=merged(flow.time_ns, _lost_ns(flow.time_ns[data], opened, start_ns)),
         frame_bytes=merged(flow.frame_bytes, flow.frame_bytes[data[fills]]),
         payload_bytes=merged(flow.payload_bytes, flow.payload_bytes[data[fills]]),
         seq=merged(flow.seq, seq[fills]),
@@ -203,18 +208,23 @@ def as_received(flow: FlowTrace) -> FlowTrace:
         rtt_ns=NONE,
         view="received",
         unfilled=max(unfilled, 0),
-        complete=1 - missed_bytes / max(int(reached[-1] - seq[0]), 1),
+        complete=1 - missed_bytes / max(int(reached[-1]) - first, 1),
         delivery_rates_bps=np.empty(0),
     )
 
 
-def _lost_ns(arrived_ns: Ints, opened: Ints) -> Ints:
-    """When lost packets would have arrived; `opened` are the arrivals that showed their holes, ascending."""
+def _lost_ns(arrived_ns: Ints, opened: Ints, start_ns: int) -> Ints:
+    """When lost packets would have arrived; `opened` are the arrivals that showed their holes, ascending.
+
+    Those before the first arrival were sent with it, after `start_ns`: a server may wait before it sends.
+    """
     _, group, missing = np.unique(opened, return_inverse=True, return_counts=True)
     place = np.arange(1, len(opened) + 1) - (np.cumsum(missing) - missing)[group]
-    last_ns = arrived_ns[opened - 1]
-    within_ns = (arrived_ns[opened] - last_ns) / (missing[group] + 1)
     spacing_ns = gap_ns(arrived_ns, CLOSE_PERCENT)
+    leading = np.count_nonzero(opened == 0)
+    first_ns = max(start_ns, int(arrived_ns[0]) - (leading + 1) * spacing_ns)
+    last_ns = np.concatenate([[first_ns], arrived_ns[:-1]])[opened]
+    within_ns = (arrived_ns[opened] - last_ns) / (missing[group] + 1)
     return np.asarray(last_ns + np.rint(place * np.minimum(within_ns, spacing_ns)).astype(np.int64))
 
 
