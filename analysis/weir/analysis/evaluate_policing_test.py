@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weir.analysis.detectors.policing import FlowVerdict
+from weir.analysis.detectors.policing import FlowVerdict, detect_policing
 from weir.analysis.evaluate_policing import (
     PolicingTrial,
     evaluate_policing,
@@ -47,6 +47,31 @@ def test_no_drawn_flow_is_judged_wrongly_and_rates_and_bursts_are_those_of_the_p
     # One flow alone may always find the bucket full again; then many rates explain its losses.
     assert (one.rate_near.count, one.burst_near.count) >= (7, 8)
     assert (two.rate_near.count, two.burst_near.count) == (16, 16)
+
+
+def test_intervals_of_single_flows_hold_rate_and_burst_under_jitter_of_5_ms() -> None:
+    # The burst often rests on the delay of one packet.
+    trials = []
+    for seed in range(1100, 1140):
+        truth = draw_single("policed", seed, 20.0, 5e-3)
+        (verdict,) = detect_policing(truth.flows)
+        assert truth.rate_bps is not None
+        assert truth.burst_bytes is not None
+        bucket = (truth.rate_bps, truth.burst_bytes)
+        trials.append(policing_trial("policing", "policed", verdict.flow, verdict, bucket, 0.0))
+    for held in ([each.rate_held for each in trials], [each.burst_held for each in trials]):
+        known = [each for each in held if each is not None]
+        found = share(sum(known), len(known))
+        print(found)
+        assert found.of >= 20
+        assert found.high >= 0.95
+
+
+def test_two_flows_of_one_policer_are_not_found_unpoliced_under_jitter_of_5_ms() -> None:
+    # Alone neither has a bucket: the best one has a rate far below the policer's, at which 5 ms are little.
+    for seed in (1, 2, 21):
+        verdicts = detect_policing(draw_single("policed-two", seed, 20.0, 5e-3).flows)
+        assert all(found.verdict in ("policed", "cannot_tell") for found in verdicts), seed
 
 
 @pytest.mark.parametrize("jitter_s", [0.0, 1e-3])

@@ -2,8 +2,9 @@
 import numpy as np
 import pytest
 
-from weir.analysis.jitter import WINDOW_NS, jitter_of
+from weir.analysis.jitter import WINDOW_NS, delay_spread_of, jitter_of
 from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
+from weir.analysis.synthetic.path import relative_delays
 
 MS = 1_000_000
 
@@ -22,6 +23,19 @@ def test_what_changes_over_many_windows_is_no_jitter() -> None:
 def test_without_samples_there_is_none() -> None:
     none = np.empty(0, dtype=np.int64)
     assert jitter_of(none, none) == 0
+    assert delay_spread_of(none, none) == 0
+
+
+def test_the_spread_of_delays_is_that_of_what_neighbours_share() -> None:
+    rng = np.random.default_rng(1)
+    sent_ns = np.cumsum(rng.exponential(0.3 * MS, 30_000)).astype(np.int64)
+    delays_ns = (2 * MS * relative_delays(sent_ns, rng)).astype(np.int64)
+    errors_ns = rng.normal(0, 0.1 * MS, len(sent_ns)).astype(np.int64)
+    above_ns = float(np.percentile(delays_ns, 97.5) - np.median(delays_ns))
+    assert delay_spread_of(sent_ns, 20 * MS + errors_ns) < 0.03 * MS
+    assert delay_spread_of(sent_ns, 20 * MS + delays_ns + errors_ns) == pytest.approx(above_ns, rel=0.15)
+    # Packets that are too far apart do not show that their errors are those of single times.
+    assert delay_spread_of(30 * MS * np.arange(len(sent_ns)), 20 * MS + errors_ns) > 0.15 * MS
 
 
 @pytest.mark.parametrize("mean_s", [1e-4, 1e-3, 5e-3])

@@ -9,8 +9,13 @@ buckets that fill up between all bursts of losses, whose peak is broad.
 
 The result is a range of buckets that explain the packets almost equally well. They are weighted by
 exp(−tail·C) with the cost C of `bucket.contradiction`: errors with heavy tails, like those of inferred
-losses. Their scale is that of the contradictions to the best bucket, so that jitter widens the intervals.
-With flat priors for log(rate) and burst, the estimates are the posterior means; each interval holds 95 %.
+losses. Their scale is that of the contradictions to the best bucket, so that errors of times widen the
+intervals. With flat priors for log(rate) and burst, the estimates are the posterior means; each interval
+holds 95 %.
+
+Delays that neighbouring packets share are no such errors: the burst may rest on the delay of the one packet
+that met the full bucket first, and the same delays lengthen all times from a full bucket to its losses. Their
+spread widens both intervals further, as an independent error.
 """
 
 from __future__ import annotations
@@ -54,6 +59,12 @@ the packets near the threshold, whose errors are alike: with 3, its intervals wo
 MEDIAN_OF_SCALE = 0.414
 """The median of errors with the density ∝ (1 + x)^−3."""
 REACH_OF_SCALE = 4.0
+BURST_SPREADS, RATE_SPREADS = 1.25, 0.4
+"""Half the intervals' widths due to shared delays, in spreads of the delays: × rate for the burst; ÷ the time
+for which the bucket had not been full for the rate. With these 95 and 97 % of 266 intervals under jitter held
+the burst and the rate (seeds below 170)."""
+MOST_SPREAD, TICK_S = 3.0, 1e-9
+"""Of the rate's logarithm; the resolution of times."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +92,15 @@ class BucketFit:
         return self.threshold.score
 
 
-def fit_bucket(packets: Arrivals, *, from_start: bool = True) -> BucketFit | None:
+def fit_bucket(
+    packets: Arrivals, *, from_start: bool = True, delay_spread_s: float = 0.0
+) -> BucketFit | None:
     """The bucket that best explains which packets were lost.
 
     None for fewer than two losses, if no packet passed, or for zero duration.
 
     `from_start`: the flow's first packet was captured, so the bucket is full at it; otherwise an empty bucket
-    is tried too.
+    is tried too. `delay_spread_s`: how much delays vary between the capture and the policer (`jitter.py`).
     """
     losses = int(np.count_nonzero(packets.lost))
     if losses < 2 or losses == len(packets.lost) or packets.time_s[-1] <= packets.time_s[0]:
@@ -108,8 +121,8 @@ def fit_bucket(packets: Arrivals, *, from_start: bool = True) -> BucketFit | Non
         if empty.score > best.score:
             best = empty
         if not best.refilled:
-            return replace(best, burst_high=float("inf"))
-    return best
+            best = replace(best, burst_high=float("inf"))
+    return _widened(best, packets, delay_spread_s)
 
 
 def _frame(packets: Arrivals) -> float:
@@ -304,4 +317,21 @@ def _finish(packets: Arrivals, rate: float, initial_backlog: float) -> BucketFit
         threshold=found,
         initial_backlog=initial_backlog,
         refilled=bool(np.any(v[first_loss:] <= packets.length[first_loss:])),
+    )
+
+
+def _widened(fit: BucketFit, packets: Arrivals, delay_spread_s: float) -> BucketFit:
+    """The fit with the intervals that delays shared by neighbouring packets leave."""
+    time_s = packets.time_s
+    full = demand(packets, fit.rate, fit.initial_backlog) <= packets.length
+    full_s = np.maximum.accumulate(np.where(full, time_s, time_s[0]))
+    since_s = float(np.median((time_s - full_s)[packets.lost]))
+    of_rate = min(RATE_SPREADS * delay_spread_s / max(since_s, TICK_S), MOST_SPREAD)
+    of_burst = BURST_SPREADS * delay_spread_s * fit.rate
+    return replace(
+        fit,
+        rate_low=fit.rate * float(np.exp(-np.hypot(np.log(fit.rate / fit.rate_low), of_rate))),
+        rate_high=fit.rate * float(np.exp(np.hypot(np.log(fit.rate_high / fit.rate), of_rate))),
+        burst_low=max(fit.burst_bytes - float(np.hypot(fit.burst_bytes - fit.burst_low, of_burst)), 0.0),
+        burst_high=fit.burst_bytes + float(np.hypot(fit.burst_high - fit.burst_bytes, of_burst)),
     )

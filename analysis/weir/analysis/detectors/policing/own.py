@@ -18,7 +18,7 @@ from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, demand,
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
 from weir.analysis.detectors.policing.queue import Wait, wait_in_queue
 from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
-from weir.analysis.jitter import jitter_of
+from weir.analysis.jitter import delay_spread_of, jitter_of
 from weir.analysis.tables import Bools, Floats
 from weir.analysis.traces import FlowTrace
 
@@ -48,6 +48,11 @@ class _Group:
     start_ns: int
     fit: BucketFit
     backlog: Floats
+
+    @property
+    def passed_rate(self) -> float:
+        """Bytes/s that passed: the least rate of a bucket for all these flows."""
+        return float(self.packets.length[~self.packets.lost].sum() / self.packets.time_s[-1])
 
     def score_of(self, flow: int) -> float:
         """One flow's losses explained ÷ (its losses + its packets that should have been lost)."""
@@ -79,7 +84,9 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
             _adopt(best, group(members), lossy)
     for pair in _pairs(lossy, best):
         _adopt(best, group(pair), lossy)
-    return [_verdict(flows, i, best.get(i)) for i in range(len(flows))]
+    tried = [found for found in fitted.values() if found is not None]
+    passed = [max((g.passed_rate for g in tried if i in g.flows), default=0.0) for i in range(len(flows))]
+    return [_verdict(flows, i, best.get(i), passed[i]) for i in range(len(flows))]
 
 
 def _together(flows: Sequence[FlowTrace], lossy: Sequence[int]) -> list[list[int]]:
@@ -131,7 +138,9 @@ def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...]) -> _Group | None:
 
     lost: Bools = merged("lost").astype(bool)
     packets = Arrivals((time_ns[order] - start_ns) / 1e9, merged("frame_bytes").astype(np.float64), lost)
-    fit = fit_bucket(packets, from_start=all(flows[i].from_start for i in members))
+    spread_ns = max(delay_spread_of(flows[i].rtt_sent_ns, flows[i].rtt_ns) for i in members)
+    from_start = all(flows[i].from_start for i in members)
+    fit = fit_bucket(packets, from_start=from_start, delay_spread_s=spread_ns / 1e9)
     if fit is None:
         return None
     owner = np.repeat(np.array(members), [len(flows[i].time_ns) for i in members])[order]
@@ -149,7 +158,8 @@ def _wait(flow: FlowTrace, group: _Group) -> Wait | None:
     )
 
 
-def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVerdict:
+def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_rate: float) -> FlowVerdict:
+    """`passed_rate`: bytes/s that passed of the most flows that were tried as those of one bucket."""
     flow = flows[i]
     if flow.losses < MIN_LOSSES:
         return _few_losses(flow)
@@ -179,11 +189,12 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None) -> FlowVe
     count = threshold.hits + threshold.misses
     jitter_s = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) / 1e9
     if fit.score < MIN_SCORE or skill(fit.score, group.packets.lost) < MIN_SKILL:
-        moved = jitter_s * fit.rate / float(flow.frame_bytes.max())
+        # The fitted rate is that of a bucket which explains nothing, often far below the policer's.
+        moved = jitter_s * max(fit.rate, passed_rate) / float(flow.frame_bytes.max())
         if moved > COARSE_FRAMES:
             reason = (
-                f"times are wrong by about {jitter_s * 1e3:.1f} ms, in which the best bucket gets the "
-                f"tokens of {moved:.1f} frames: too coarse to see whether a bucket dropped the packets"
+                f"times are wrong by about {jitter_s * 1e3:.1f} ms, in which a bucket gets the tokens of "
+                f"{moved:.1f} frames: too coarse to see whether one dropped the packets"
             )
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         reason = (
