@@ -107,9 +107,7 @@ def _host(experiment: ExperimentConfig, name: str, traffic: Sequence[Traffic]) -
     host = experiment.hosts[name]
     outgoing = [flow for flow in traffic if flow.source == name]
     incoming = [flow for flow in traffic if flow.destination == name]
-    delay = format_time(host.delay) if host.delay else ""
-    if host.jitter:
-        delay += f" … {format_time(host.delay + host.jitter)}"
+    delay = _times(host.delay, host.delay + host.jitter) if host.delay or host.jitter else ""
     return Host(
         name=name,
         left=len(outgoing) >= len(incoming),
@@ -118,6 +116,15 @@ def _host(experiment: ExperimentConfig, name: str, traffic: Sequence[Traffic]) -
         loss=f"{format_share(host.loss)} lost" if host.loss else "",
         queue=_queue(experiment, name),
     )
+
+
+def _times(least_ns: int, most_ns: int) -> str:
+    """A time, or a range of times with the unit once where both have the same."""
+    least, most = format_time(least_ns), format_time(most_ns)
+    if least == most:
+        return least
+    number, unit = least.split()
+    return f"{number}–{most}" if most.endswith(f" {unit}") or not least_ns else f"{least} – {most}"
 
 
 def _receive_queue(host: HostConfig) -> tuple[str, ...]:

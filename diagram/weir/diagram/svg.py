@@ -15,7 +15,7 @@ _MARGIN, _GAP, _LINE = 20, 18, 16
 _HOST, _POLICER, _QUEUE = 230, 150, 140
 _LETTER = 6.6
 """Average width of a letter of the small font, estimated on the large side."""
-_SWITCH_LEFT, _SWITCH_RIGHT = 340, 720
+_SWITCH_LEFT, _SWITCH_RIGHT = 340, 710
 _RIGHT = WIDTH - _MARGIN - 180
 _COLOURS = 4
 
@@ -127,6 +127,13 @@ def _host_height(host: Host) -> float:
     return max(_height(len(host.lines)), _height(len(host.queue) - 1) if host.queue else 0.0)
 
 
+def _to_host(text: str, left: bool) -> str:
+    """With an arrow to the host: delay and loss of a link are those of the frames to the host only."""
+    if not text:
+        return ""
+    return f"← {text}" if left else f"{text} →"
+
+
 def _draw(canvas: _Canvas, picture: Picture, top: float) -> float:
     """Draw one picture from `top` down; returns its bottom edge."""
     canvas.text(_MARGIN, top + 12, picture.title, "t")
@@ -153,8 +160,8 @@ def _draw(canvas: _Canvas, picture: Picture, top: float) -> float:
             middle = y + height / 2
             at[host.name] = (float(_MARGIN + _HOST) if left else float(_RIGHT), middle, left)
             edge = (_MARGIN + _HOST + _SWITCH_LEFT) / 2 if left else (_RIGHT + _SWITCH_RIGHT) / 2
-            marks.append((edge, middle - 6, host.delay, "s", "middle"))
-            marks.append((edge, middle + 16, host.loss, "s", "middle"))
+            marks.append((edge, middle - 6, _to_host(host.delay, left), "s", "middle"))
+            marks.append((edge, middle + 16, _to_host(host.loss, left), "s", "middle"))
             ends = (_MARGIN + _HOST, _SWITCH_LEFT) if left else (_SWITCH_RIGHT, _RIGHT)
             canvas.link(*ends, middle)
             if host.queue:

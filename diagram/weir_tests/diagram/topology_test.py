@@ -41,7 +41,7 @@ SHIPPED = {
 def test_a_picture_shows_links_queues_policers_and_routes() -> None:
     (picture,) = pictures(parse_experiment(TEXT))
     a, b, c = picture.hosts
-    assert (a.left, a.delay, a.loss) == (True, "19 ms … 20 ms", "1 % lost")
+    assert (a.left, a.delay, a.loss) == (True, "19–20 ms", "1 % lost")
     assert a.lines == ("2 × bbr", "cubic, 10 kB every 20 ms")
     assert b.lines == (
         "background, cubic, 2 Mbit/s, each 1 Mbit/s",
@@ -62,6 +62,26 @@ def test_each_phase_is_drawn_below_the_previous_one() -> None:
     drawn = svg(pictures(parse_experiment((ROOT / "experiments" / "demo.yaml").read_text())))
     titles = [element.text for element in ElementTree.fromstring(drawn).iter() if element.get("class") == "t"]
     assert titles == ["demo, phase shared", "demo, phase separate"]
+
+
+def test_delay_and_loss_of_a_link_point_to_the_host_whose_frames_they_concern() -> None:
+    drawn = svg(pictures(parse_experiment(TEXT)))
+    texts = [element.text for element in ElementTree.fromstring(drawn).iter() if element.get("class") == "s"]
+    assert {"← 19–20 ms", "← 1 % lost"} <= set(texts)  # host a, on the left
+    assert [text for text in texts if text and text.endswith("→")] == ["1 ms →"]  # host c, on the right
+
+
+@pytest.mark.parametrize(
+    ("link", "drawn"),
+    [
+        ("delay: 10 ms, jitter: 1 ms", "10–11 ms"),
+        ("jitter: 1500 us", "0–1.5 ms"),
+        ("delay: 900 us, jitter: 1100 us", "900 us – 2 ms"),
+    ],
+)
+def test_a_delay_with_jitter_is_a_range(link: str, drawn: str) -> None:
+    (picture,) = pictures(parse_experiment(TEXT.replace("delay: 19 ms, jitter: 1 ms", link)))
+    assert picture.hosts[0].delay == drawn
 
 
 def test_all_text_is_within_the_picture() -> None:
