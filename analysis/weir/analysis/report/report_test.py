@@ -128,6 +128,16 @@ def test_the_page_shows_the_headline_and_each_flow(run: tuple[Path, Result]) -> 
         assert f"{flow.reported_drops:,}" in shown
 
 
+def test_a_run_without_policers_has_no_empty_tables_of_them(run: tuple[Path, Result]) -> None:
+    series = series_of(pq.read_table(run[0] / "series.parquet"))
+    page = Page(render_report(run[1].model_copy(update={"policers": ()}), series))
+    shown = " ".join(" ".join(page.text).split())
+    assert "The experiment has no policer." in shown
+    assert "Conformance" not in shown
+    assert "policers" in page.ids  # the target of a link
+    assert "The experiment has no policer." not in render_report(run[1], series)
+
+
 def test_strings_of_the_run_cannot_become_markup(run: tuple[Path, Result]) -> None:
     result = run[1]
     flow = result.flows[0]
