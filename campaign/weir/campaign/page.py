@@ -90,7 +90,7 @@ def _for_programs(summary: Summary) -> Section:
     table = Table("summary", "Summary", "", ("file", "version of its format", "digest of all runs"), (row,))
     text = (
         "The figures of this page for programs, with intervals and the digest of each run. "
-        "`weir campaign compare` says in what two campaigns differ."
+        "The command weir campaign compare says in what two campaigns differ."
     )
     return Section("summary", "For programs", text, (table,))
 

@@ -30,6 +30,7 @@ from weir.analysis.figures import (
     dot_figure,
     ecdf_figure,
     evaluation,
+    grown_tree,
     heat_figure,
     line_figure,
     of_capture,
@@ -344,6 +345,15 @@ def test_no_two_nodes_of_a_tree_are_drawn_at_the_same_position() -> None:
         for x, y in zip(trace["x"], trace["y"], strict=True)
     }
     assert len(positions) == len(tree.nodes)
+
+
+def test_the_caption_of_a_tree_says_which_branch_is_which_and_what_its_numbers_count() -> None:
+    rows = [{"buffer": size} for size in (0.1, 0.2, 1.0, 4.0, 8.0)]
+    drawn = grown_tree("t", "T", rows, ["bbr", "bbr", "bbr", "cubic", "cubic"])
+    assert drawn.caption.endswith("; to the left where the condition holds; numbers: bbr / cubic")
+    left_of_root = next(row for row in drawn.rows if row[0] == drawn.rows[0][3])
+    assert left_of_root[5] == "bbr"  # the smaller buffers
+    assert any(one["text"].endswith("3 / 2") for one in drawn.layout["annotations"])  # the root
 
 
 def test_the_csv_has_every_row_and_empty_cells_for_missing_values(made_up: Study) -> None:

@@ -98,12 +98,14 @@ def tree_figure(name: str, title: str, caption: str, tree: DecisionTree) -> Figu
 
 
 def grown_tree(name: str, title: str, rows: Sequence[Mapping[str, float]], labels: Sequence[str]) -> Figure:
-    """The decision tree that predicts the labels from the rows; the caption states its accuracy."""
+    """The decision tree that predicts the labels from the rows; the caption states its accuracy, and how to
+    read it."""
     tree = decision_tree(rows, labels)
     caption = f"right for {tree.accuracy:.0%} of the {len(rows)} samples it was grown from" + (
         f", for {tree.validated:.0%} of those left out in turn" if tree.validated is not None else ""
     )
-    return tree_figure(name, title, caption, tree)
+    how = f"; to the left where the condition holds; numbers: {' / '.join(tree.classes)}"
+    return tree_figure(name, title, caption + how, tree)
 
 
 def _arrange(
