@@ -131,7 +131,11 @@ def _judged(
     by_response, kappa, error = 0.0, None, None
     if response:
         by_response, kappa, error = response.evidence, response.kappa, response.error
-        said += f", and the other's load by {kappa:.2f} ± {error:.2f} of what it does by the flow's own"
+        least, most = min(KAPPA_SHARED.values()), max(KAPPA_SHARED.values())
+        said += (
+            f"; per byte, the other flow's load causes {kappa:.2f} ± {error:.2f} of the loss that the flow's "
+            f"own does (about {least} to {most} behind one policer, 0 behind two)"
+        )
     evidence = by_response + max(z - SURE_Z, 0.0)
     verdict: Verdict = "cannot_tell"
     if behind_policer and evidence >= EVIDENCE and by_response <= -EVIDENCE:

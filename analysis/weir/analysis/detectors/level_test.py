@@ -59,6 +59,8 @@ def test_two_buckets_are_seen_through_jitter(scenario: str, jitter_s: float) -> 
     assert found.verdict == "separate", found.reason
     assert found.kappa is not None
     assert found.kappa < 0.25
+    assert f"per byte, the other flow's load causes {found.kappa:.2f} ± " in found.reason
+    assert "(about 0.5 to 0.7 behind one policer, 0 behind two)" in found.reason
 
 
 def in_windows(flow: FlowEvents) -> FlowEvents:
