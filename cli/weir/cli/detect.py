@@ -217,7 +217,8 @@ def _pair(
             "converted",
             highlight=False,
         )
-    console.print(f"{name}: [bold]{found.result.verdict}[/bold]; {found.result.reason}", highlight=False)
+    said = f"detector {name} says [bold]{found.result.verdict}[/bold]: {found.result.reason}"
+    console.print(said, highlight=False)
     for warning in found.warnings:
         console.print(warning, style="yellow", highlight=False)
     return 0

@@ -38,6 +38,9 @@ def test_two_flows_are_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixt
     answer = json.loads(capsys.readouterr().out)
     assert (answer["flows"], answer["verdict"]) == (flows, "cannot_tell")
     assert "4 losses" in answer["reason"]
+    assert run_cli(["detect", "shared", *files]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"detector shared says cannot_tell: {answer['reason']}" in shown
     assert run_cli(["detect", "shared", *files, "--flows", flows[0], "x"]) == 2
     assert "no flow 'x' with data; there are: " + flows[1] in capsys.readouterr().err
 

@@ -67,9 +67,10 @@ def _pairs(pairs: Iterable[PairResult]) -> list[Text]:
     for pair in pairs:
         names = " and ".join(flow.rpartition("/")[2] for flow in pair.flows)
         right = pair.verdict == pair.truth
-        line = Text(f"{pair.phase}: {names}: ")
+        # A phase, a detector and a verdict can all be called "shared".
+        line = Text(f"phase {pair.phase}, {names}: detector {pair.detector} says ")
         line.append(pair.verdict.replace("_", " "), style="bold green" if right else "bold yellow")
-        line.append(f", in truth {pair.truth}; {pair.detector}: {pair.reason}")
+        line.append(f", the truth is {pair.truth}: {pair.reason}")
         lines.append(line)
     return lines
 
@@ -85,8 +86,8 @@ def _policers(result: Result) -> list[Text]:
         counts = "; ".join(policer.disagreements) or counts
         lines.append(
             Text(
-                f"{policer.phase}: policer {policer.name}: {text.rate(policer.effective_rate_bps)}, burst "
-                f"{text.size(policer.effective_burst_bytes)}: {conformance}; {counts}",
+                f"phase {policer.phase}, policer {policer.name}: {text.rate(policer.effective_rate_bps)}, "
+                f"burst {text.size(policer.effective_burst_bytes)}: {conformance}; {counts}",
                 style="" if not policer.disagreements else "red",
             )
         )
