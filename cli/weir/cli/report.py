@@ -103,6 +103,10 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
 def default_directory(paths: Sequence[Path]) -> Path:
     """`report` in the deepest directory that contains all runs; never inside a run."""
     parent = Path(os.path.commonpath([path.resolve().parent for path in paths]))
+    # Captures are in a run, whose files `weir export` archives.
+    for folder in (parent, *parent.parents):
+        if RunDirectory(folder).manifest.is_file():
+            return folder.parent / "report"
     return parent / "report"
 
 

@@ -18,14 +18,15 @@ def test_captures_become_one_page_with_csv_files(
 ) -> None:
     pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
     monkeypatch.setattr(browser, "CHROMIUM", ())  # SVG files are tested elsewhere
-    write_run(tmp_path)
-    plain = tmp_path / "pcap" / "server.pcap"
-    packed = tmp_path / "pcap" / "again.pcap.gz"
+    run = tmp_path / "run"
+    write_run(run)
+    plain = run / "pcap" / "server.pcap"
+    packed = run / "pcap" / "again.pcap.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert run_cli(["report", str(plain), str(packed), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     page = Path(answer["page"])
-    assert page == tmp_path / "pcap" / "report" / "index.html"
+    assert page == tmp_path / "report" / "index.html"  # beside the run, and not in it
     assert answer["runs"] == 2
     assert {"loss", "delay"} <= {figure["name"] for figure in answer["figures"]}
     rows = (page.parent / "data" / "loss.csv").read_text().splitlines()
@@ -44,6 +45,17 @@ def test_directory_and_title_of_a_page_come_from_the_paths_of_its_runs() -> None
     apart = [Path("/r/demo/1"), Path("/r/other/2")]
     assert (default_directory(apart), title_of(apart)) == (Path("/r/report"), "r")
     assert title_of([Path("/x/a.pcap")]) == "a.pcap"
+    assert default_directory([Path("/x/a.pcap")]) == Path("/x/report")
+
+
+def test_the_page_of_captures_is_never_inside_their_run(tmp_path: Path) -> None:
+    first, second = tmp_path / "demo" / "1", tmp_path / "demo" / "2"
+    captures = [run / "pcap" / f"{host}.pcap" for run in (first, second) for host in ("client", "server")]
+    for run in (first, second):
+        (run / "pcap").mkdir(parents=True)
+        (run / "manifest.json").touch()
+    for given in (captures[:1], captures[:2], captures, [first, captures[2]]):
+        assert default_directory(given) == tmp_path / "demo" / "report"
 
 
 def test_a_path_that_is_neither_run_nor_capture_is_refused(
