@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
+from rich.text import Text
 
 from weir.analysis.errors import UnknownDetectorError
 from weir.cli import completion, options
 from weir.cli.errors import InputError
 
 if TYPE_CHECKING:
-    from weir.analysis.captures import CaptureTraces
     from weir.analysis.detectors.policing import FlowVerdict
 
 
@@ -34,7 +34,9 @@ def detect(
     ] = None,
     captures: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE…", help="Captures (pcap, compressed or not).", show_default=False),
+        typer.Argument(
+            metavar="FILE…", help="Captures (pcap or pcapng), compressed or not.", show_default=False
+        ),
     ] = None,
     flows: Annotated[
         list[str] | None,
@@ -150,30 +152,23 @@ def _policing(
             }
             print(json.dumps(answer))
             continue
-        console.print(policing_table(capture, verdicts))
+        console.print(Text(capture.path, style="italic"))
+        for verdict in verdicts:
+            _print_policing(verdict, console)
         for warning in capture.warnings:
             console.print(warning, style="yellow", highlight=False)
     return 0
 
 
-def policing_table(capture: CaptureTraces, verdicts: Sequence[FlowVerdict]) -> Table:
-    """One row per flow, the largest first."""
-    table = Table(title=capture.path, title_justify="left", box=None, pad_edge=False)
-    table.add_column("flow", overflow="fold")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("Mbit/s", justify="right")
-    table.add_column("burst B", justify="right")
-    table.add_column("reason", overflow="fold")
-    for verdict in verdicts:
-        rate, burst = verdict.rate_bps, verdict.burst_bytes
-        table.add_row(
-            verdict.flow,
-            verdict.verdict,
-            "" if rate is None else f"{rate / 1e6:.3f}",
-            "" if burst is None else f"{burst:.0f}",
-            verdict.reason,
-        )
-    return table
+def _print_policing(verdict: FlowVerdict, console: Console) -> None:
+    """One line that can be copied, as it names the flow for `--flow`, and the reason below it."""
+    line = Text(f"{verdict.flow}: ").append(verdict.verdict, style="bold")
+    if verdict.rate_bps is not None:
+        line.append(f", {verdict.rate_bps / 1e6:.3f} Mbit/s")
+    if verdict.burst_bytes is not None:
+        line.append(f", burst {verdict.burst_bytes:,.0f} bytes")
+    console.print(line, soft_wrap=True)
+    console.print(Padding(Text(verdict.reason), (0, 0, 0, 2)))
 
 
 def _pair(

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from weir.analysis.detectors.policing import POLICING_DETECTORS
+from weir.analysis.captures import CaptureTraces
+from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.cli.detect import detect_command, two_files, two_flows
 from weir.cli.errors import InputError
 from weir.cli.main import run_cli
@@ -88,9 +89,28 @@ def test_every_flow_is_a_json_object_with_its_verdict(
     assert (flow["verdict"], flow["rate_bps"], flow["burst_bytes"]) == ("insufficient_loss", None, None)
     assert flow["reason"]
     assert detect_command(name, [file], [], as_json=False, console=Console(file=shown, width=200)) == 0
-    assert "insufficient_loss" in shown.getvalue()
+    lines = [line.rstrip() for line in shown.getvalue().splitlines()]
+    assert lines == [str(file), f"{flow['flow']}: insufficient_loss", f"  {flow['reason']}"]
     with pytest.raises(InputError, match="no flow x; valid: "):
         detect_command(name, [file], ["x"], as_json=False, console=Console(file=shown))
+
+
+def test_a_flow_that_is_policed_is_one_line_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(name: str, path: Path) -> tuple[CaptureTraces, list[FlowVerdict]]:
+        flow = "10.0.0.2:20000-10.0.0.1:5201"
+        verdict = FlowVerdict(flow, "policed", "because " * 20, rate_bps=2e7, burst_bytes=49_997.0)
+        return CaptureTraces(str(path), (), ()), [verdict]
+
+    monkeypatch.setattr("weir.analysis.detect.policing", found)
+    shown = io.StringIO()
+    console = Console(file=shown, width=40)
+    assert detect_command("policing", [Path("a.pcap")], [], as_json=False, console=console) == 0
+    lines = shown.getvalue().splitlines()
+    assert lines[:2] == [
+        "a.pcap",
+        "10.0.0.2:20000-10.0.0.1:5201: policed, 20.000 Mbit/s, burst 49,997 bytes",
+    ]
+    assert all(line.startswith("  because ") and len(line) <= 40 for line in lines[2:])
 
 
 def test_a_compressed_capture_gives_the_same_verdicts(
