@@ -21,10 +21,10 @@ FLOWS_SHOWN = 50
 
 
 def losses(captures: options.Captures, as_json: options.AsJson = False) -> int:
-    """List the packets that TCP senders lost, as their captures show it.
+    """Count the packets that TCP senders lost, as their captures show it; --json lists them.
 
     Each retransmission is attributed to the transmission that was lost; spurious ones (DSACK, timestamps) are
-    told apart. One pass, bounded memory.
+    told apart. One pass, bounded memory. docs/losses.md says what the columns are.
     """
     return losses_command(captures, as_json=as_json, console=Console())
 

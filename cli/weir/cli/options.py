@@ -127,5 +127,5 @@ LoadPipeline = Annotated[
 OutFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="What to write.")]
 Captures = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE…", help="Captures (pcap), compressed or not.", show_default=False),
+    typer.Argument(metavar="FILE…", help="Captures (pcap or pcapng), compressed or not.", show_default=False),
 ]
