@@ -54,14 +54,20 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
 
 def losses_table(counts: CaptureCounts) -> Table:
     """One row per flow that carried data, the largest first; `lost before` is upstream of the capture."""
+    from weir.analysis.tables import TCP
+
     table = Table(title=counts.path, title_justify="left", box=None, pad_edge=False)
     table.add_column("flow", overflow="fold")
     for heading in ("packets", "lost", "lost before", "loss %", "resent", "spurious", "RTT ms"):
         table.add_column(heading, justify="right")
     for flow in counts.largest:
         rtt_ns = flow["min_rtt_ns"]
+        name = f"{flow['src']}:{flow['src_port']} → {flow['dst']}:{flow['dst_port']}"
+        if flow["protocol"] != TCP:  # no loss can be inferred, which is not the same as none
+            table.add_row(name, str(flow["packets"]), *["–"] * 6)
+            continue
         table.add_row(
-            f"{flow['src']}:{flow['src_port']} → {flow['dst']}:{flow['dst_port']}",
+            name,
             str(flow["packets"]),
             str(flow["losses"]),
             str(flow["losses_before"]),

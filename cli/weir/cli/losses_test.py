@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from rich.console import Console
 
 from weir.analysis import losses
 from weir.analysis.losses import CaptureCounts, CaptureLosses, capture_losses
-from weir.cli.losses import FLOWS_SHOWN, losses_command
+from weir.cli.losses import FLOWS_SHOWN, losses_command, losses_table
 from weir.cli.main import run_cli
 
 FLOW = {
@@ -79,6 +80,14 @@ def show(monkeypatch: pytest.MonkeyPatch, *payloads: int, as_json: bool = False)
 def test_a_flow_is_one_row_with_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
     row = show(monkeypatch, 5000).splitlines()[2].split()
     assert row == ["10.0.0.2:20000", "→", "10.0.0.1:5201", "100", "2", "0", "2.000", "3", "1", "20.147"]
+
+
+def test_losses_of_udp_are_unknown_and_not_none() -> None:
+    row = counted(5000).largest[0] | {"protocol": 17, "losses": 0, "min_rtt_ns": None}
+    shown = io.StringIO()
+    counts = replace(counted(5000), largest=(row,))
+    Console(file=shown, width=100).print(losses_table(counts))
+    assert shown.getvalue().splitlines()[2].split()[3:] == ["100", *["–"] * 6]
 
 
 def test_warnings_about_the_file_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

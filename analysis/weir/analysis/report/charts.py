@@ -14,7 +14,7 @@ import numpy as np
 
 from weir.analysis.models import FlowResult, PolicerResult, Result
 from weir.analysis.report import text
-from weir.analysis.tables import Floats
+from weir.analysis.tables import TCP, Floats
 
 COLOURS = 8
 """Size of the palette in `page.css`; flows beyond it share one grey."""
@@ -146,7 +146,11 @@ def _loss(result: Result, phase: str, series: Series, colour: Mapping[str, int])
                 "hover": ".1%",
                 "traces": [
                     _trace("dropped by the switch", *switch, "truth", "area"),
-                    _trace("inferred by the sender", *inferred, colour[flow.name]),
+                    *(
+                        [_trace("inferred by the sender", *inferred, colour[flow.name])]
+                        if flow.protocol == TCP
+                        else []
+                    ),
                 ],
             }
         )

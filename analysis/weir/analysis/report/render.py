@@ -18,6 +18,7 @@ from weir.analysis.models import Result
 from weir.analysis.report import text
 from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of, tuning_charts
 from weir.analysis.result_file import read_result
+from weir.analysis.tables import TCP
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
 from weir.rundir.whole_files import write_whole
@@ -63,6 +64,7 @@ def render_report(result: Result, series: Series, tuning: Sequence[Mapping[str, 
         numbered[chart["id"]] = chart
     return environment.get_template("page.html.j2").render(
         result=result,
+        TCP=TCP,
         charts=drawn,
         pair_charts=of_pairs,
         tuning_charts=of_tuners,

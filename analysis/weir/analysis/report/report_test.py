@@ -138,6 +138,21 @@ def test_a_run_without_policers_has_no_empty_tables_of_them(run: tuple[Path, Res
     assert "The experiment has no policer." not in render_report(run[1], series)
 
 
+def test_losses_of_udp_are_not_shown_as_inferred(run: tuple[Path, Result]) -> None:
+    result = run[1]
+    gone = {"protocol": 17, "causes": (), "false_inferences": (), "inferred_lost": 123_456_789}
+    flows = tuple(flow.model_copy(update=gone) for flow in result.flows)
+    series = series_of(pq.read_table(run[0] / "series.parquet"))
+    page = Page(render_report(result.model_copy(update={"flows": flows}), series))
+    shown = " ".join(" ".join(page.text).split())
+    assert "123,456,789" not in shown
+    assert "No packet of a TCP flow was retransmitted or lost." in shown
+    assert "every loss of data over TCP was inferred" in shown
+    names = {trace["name"] for chart in json.loads(page.scripts[0]).values() for trace in chart["traces"]}
+    assert "dropped by the switch" in names
+    assert "inferred by the sender" not in names
+
+
 def test_strings_of_the_run_cannot_become_markup(run: tuple[Path, Result]) -> None:
     result = run[1]
     flow = result.flows[0]

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from weir.analysis.models import PairResult, Result
 from weir.analysis.report import text
+from weir.analysis.tables import TCP
 
 # Headings in two lines keep the table within 80 columns.
 _COUNTS = (
@@ -54,7 +55,7 @@ def _flows(result: Result) -> Table:
                 text.count(flow.sent),
                 text.count(flow.received),
                 text.count(flow.reported_drops),
-                text.count(flow.inferred_lost),
+                text.count(flow.inferred_lost if flow.protocol == TCP else None),
                 text.quality(flow.precision),
                 text.quality(flow.recall),
                 Text(text.count(flow.unexplained), style="green" if flow.unexplained == 0 else "bold red"),
