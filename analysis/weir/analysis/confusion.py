@@ -9,6 +9,7 @@ import numpy as np
 
 from weir.analysis.clocks import ClockFit
 from weir.analysis.tables import Bools, Floats, Packets
+from weir.analysis.traces import continued
 
 FAST_RETRANSMIT, RTO, LOST_RETRANSMISSION, TAIL = CAUSES = (
     "fast_retransmit",
@@ -121,7 +122,7 @@ def compare(
     hit, wrong, missed = lost & inferred, inferred & ~lost, inferable & lost & ~inferred
     delays = np.where(hit, (packets.inferred_at_ns - packets.sent_ns) / 1e9, np.nan)
     errors = _time_errors(packets, hit, clock)
-    again = _sent_again(packets, missed)
+    again, overtaken = _sent_again(packets, missed, inferable), _overtaken(packets)
     return Confusion(
         true_positive=int(hit.sum()),
         false_positive=int(wrong.sum()),
@@ -134,7 +135,7 @@ def compare(
         time_error_p95_s=_quantile(errors, 0.95),
         causes=_by_cause(packets, hit, wrong, missed, again, delays, errors),
         false_inferences=tuple(
-            _false_inference(packets, int(i), again) for i in np.flatnonzero(wrong | missed)
+            _false_inference(packets, int(i), again, overtaken) for i in np.flatnonzero(wrong | missed)
         ),
     )
 
@@ -156,14 +157,29 @@ def _time_errors(packets: Packets, hit: Bools, clock: ClockFit | None) -> Floats
     return errors
 
 
-def _sent_again(packets: Packets, which: Bools) -> Bools:
-    """Mark the packets in `which` of which a byte was sent again."""
+def _sent_again(packets: Packets, which: Bools, numbered: Bools) -> Bools:
+    """Mark the packets in `which` of which a byte was sent again, maybe cut otherwise.
+
+    Only packets in `numbered`, which has all of `which`, take sequence numbers; SYN and FIN take one. The
+    time is that of a sort, however many are marked.
+    """
     again = np.zeros(len(packets), dtype=bool)
-    for i in np.flatnonzero(which):
-        # Sequence numbers wrap: compare by the distance modulo 2^32 (RFC 9293 §3.4).
-        distance = (packets.seq[i + 1 :] - packets.seq[i]) % (1 << 32)
-        again[i] = bool((distance < max(1, int(packets.payload_length[i]))).any())
-    return again
+    if not which.any():
+        return again
+    at = np.flatnonzero(numbered)
+    start = continued(packets)[at]
+    end = start + np.maximum(packets.payload_length[at], 1)
+    # No packet begins or ends between two neighbours of `edges`, so the last one that has a byte has all.
+    edges = np.unique(np.concatenate([start, end]))
+    first, behind = np.searchsorted(edges, start), np.searchsorted(edges, end)
+    parts = behind - first
+    of_packet = np.repeat(np.arange(len(at)), parts)
+    part = np.arange(len(of_packet)) - np.repeat(np.cumsum(parts) - parts - first, parts)
+    last = np.zeros(len(edges), dtype=np.int64)
+    np.maximum.at(last, part, of_packet)
+    newer = last[part] > of_packet
+    again[at[of_packet[newer]]] = True
+    return np.asarray(again & which)
 
 
 def _by_cause(
@@ -194,21 +210,29 @@ def _by_cause(
     return tuple(rows)
 
 
-def _false_inference(packets: Packets, i: int, again: Bools) -> FalseInference:
+def _false_inference(packets: Packets, i: int, again: Bools, overtaken: Bools) -> FalseInference:
     was_inferred = bool(packets.inferred_lost[i])
     return FalseInference(
         kind="false_positive" if was_inferred else "false_negative",
         sent_ns=int(packets.sent_ns[i]),
         seq=int(packets.seq[i]),
         payload_length=int(packets.payload_length[i]),
-        cause=_why(packets, i, was_inferred, bool(again[i])),
+        cause=_why(packets, i, was_inferred, bool(again[i]), bool(overtaken[i])),
     )
 
 
-def _why(packets: Packets, i: int, was_inferred: bool, again: bool) -> str:
+def _overtaken(packets: Packets) -> Bools:
+    """Mark the packets that arrived behind one that was sent a tick later."""
+    never = np.iinfo(np.int64).max
+    arrived_ns = np.append(np.where(packets.received, packets.received_ns, never), never)
+    earliest_ns = np.minimum.accumulate(arrived_ns[::-1])[::-1]  # of this packet and all sent after it
+    later = np.searchsorted(packets.sent_ns, packets.sent_ns + TICK_NS)
+    return np.asarray(packets.received & (earliest_ns[later] < packets.received_ns))
+
+
+def _why(packets: Packets, i: int, was_inferred: bool, again: bool, overtaken: bool) -> str:
     if was_inferred:
-        later = packets.received[i + 1 :] & (packets.sent_ns[i + 1 :] - packets.sent_ns[i] >= TICK_NS)
-        if (packets.received_ns[i + 1 :][later] < packets.received_ns[i]).any():
+        if overtaken:
             return "arrived behind packets of a later tick, which made it too old for its receiver (PAWS)"
         rule = packets.cause[i] or "unknown rule"
         return f"arrived, but retransmitted and not recognised as spurious ({rule})"

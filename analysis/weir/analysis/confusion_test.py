@@ -115,3 +115,26 @@ def test_a_protocol_without_acknowledgments_infers_nothing() -> None:
     packets = make_packets(sent_ns=[0, 1], received_ns=[None, 5], dropped=[True, False])
     found = compare(packets, np.zeros(2, dtype=bool), acknowledged=False)
     assert (found.false_negative, found.uninferable_losses) == (0, 1)
+
+
+def causes_of_missed(payload_length: tuple[int, ...], seq: tuple[int, ...]) -> list[str]:
+    """Of the false negatives where all packets but the last one are dropped and nothing is inferred."""
+    before = len(seq) - 1
+    packets = make_packets(
+        sent_ns=range(before + 1),
+        received_ns=[None] * before + [99],
+        dropped=[True] * before + [False],
+        payload_length=payload_length,
+        seq=seq,
+    )
+    return [false.cause for false in compare(packets, np.zeros(len(seq), dtype=bool)).false_inferences]
+
+
+def test_a_retransmission_that_joins_two_segments_sends_both_again() -> None:
+    causes = causes_of_missed((100, 100, 200), (0, 100, 0))
+    assert causes == ["retransmitted, but the loss was attributed to no or to another transmission"] * 2
+
+
+def test_a_keepalive_does_not_send_the_last_byte_again() -> None:
+    # RFC 9293 section 3.8.4: its sequence number is that of the last byte, of which it has none.
+    assert causes_of_missed((100, 0), (0, 99)) == ["not retransmitted before the capture ended"]
