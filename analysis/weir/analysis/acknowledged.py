@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from weir.analysis.segments import with_texts
 from weir.analysis.tables import FlowKey, Ints
@@ -40,19 +40,33 @@ def traces_of_acks(path: Path, handshakes: Mapping[FlowKey, int | None]) -> list
     if not handshakes:
         return []
     found = with_texts(pa.table(weir_core.read_acknowledged(path)))
+    rows = rows_by_flow(found)
+    columns = [np.asarray(found[name].to_numpy(), dtype=np.int64) for name in ("time_ns", "seq", "length")]
     traces = []
     for key, handshake_ns in handshakes.items():
-        src, dst, src_port, dst_port, _ = key
-        ports = pc.and_(pc.equal(found["src_port"], src_port), pc.equal(found["dst_port"], dst_port))
-        hosts = pc.and_(pc.equal(found["src"], src), pc.equal(found["dst"], dst))
-        mine = found.filter(pc.and_(ports, hosts))
-        time_ns, seq, length = (
-            np.asarray(mine[name].to_numpy(), dtype=np.int64) for name in ("time_ns", "seq", "length")
-        )
+        mine = rows.get(key[:4], NONE)
+        time_ns, seq, length = (column[mine] for column in columns)
         arrived = length <= LARGEST_STEP
         if np.any(arrived):
             traces.append(_trace(key, time_ns[arrived], seq[arrived], length[arrived], handshake_ns))
     return traces
+
+
+def rows_by_flow(found: Any) -> dict[tuple[Any, ...], Ints]:
+    """The rows of each flow in the order of the file, by one sort for all: a capture may have thousands."""
+    ends = [
+        found[name].combine_chunks().dictionary_encode() for name in ("src", "dst", "src_port", "dst_port")
+    ]
+    codes = np.array([end.indices.to_numpy() for end in ends], dtype=np.int64)
+    order = np.lexsort(codes)
+    first = np.flatnonzero(np.any(np.diff(codes[:, order], axis=1, prepend=-1), axis=0))
+    values = [end.dictionary.to_pylist() for end in ends]
+    keys = [
+        tuple(of_end[code] for of_end, code in zip(values, flow, strict=True))
+        for flow in codes[:, order[first]].T.tolist()
+    ]
+    # Without any row there is no flow, and one empty part.
+    return dict(zip(keys, np.split(order, first[1:]), strict=False))
 
 
 def _trace(key: FlowKey, time_ns: Ints, seq: Ints, length: Ints, handshake_ns: int | None) -> FlowTrace:

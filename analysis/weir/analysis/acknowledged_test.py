@@ -5,9 +5,16 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from weir.analysis.acknowledged import LARGEST_STEP, LEAST_SEGMENT, segment_bytes, traces_of_acks
+from weir.analysis.acknowledged import (
+    LARGEST_STEP,
+    LEAST_SEGMENT,
+    rows_by_flow,
+    segment_bytes,
+    traces_of_acks,
+)
 from weir.analysis.captures import traces_of
 from weir_tests.analysis.tcp_capture import write_run
 
@@ -25,6 +32,15 @@ FLOW = ("10.0.0.2", "10.0.0.1", 40_000, 5_201, 6)
 )
 def test_the_shortest_common_step_is_a_segment(steps: list[int], segment: int) -> None:
     assert segment_bytes(np.array(steps)) == segment
+
+
+def test_each_flow_has_its_rows_in_the_order_of_the_file() -> None:
+    flows = [("a", "b", 1, 2), ("b", "a", 1, 2), ("a", "b", 1, 3)]
+    columns = zip(*(flows[number] for number in (1, 0, 2, 0, 1, 1)), strict=True)
+    table = pa.table(dict(zip(("src", "dst", "src_port", "dst_port"), columns, strict=True)))
+    found = {key: rows.tolist() for key, rows in rows_by_flow(table).items()}
+    assert found == {flows[0]: [1, 3], flows[1]: [0, 4, 5], flows[2]: [2]}
+    assert rows_by_flow(table.slice(0, 0)) == {}
 
 
 def test_any_acks_give_arrivals_within_bounds(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def traces_of(path: Path) -> CaptureTraces:
             f"{path}: {missed} holes in the sequence numbers were never filled: "
             "the capture missed packets, or ended"
         )
-    acked = traces_of_acks(path, _handshakes_of_acks(rows, of_flow))
+    acked = traces_of_acks(path, handshakes_of_acks(rows, of_flow))
     warnings += [
         f"{path}: only the ACKs of {flow.name} were captured; they show its arrivals and losses one way later"
         for flow in acked
@@ -65,7 +65,7 @@ def traces_of(path: Path) -> CaptureTraces:
     return CaptureTraces(str(path), tuple(flows), tuple(warnings))
 
 
-def _handshakes_of_acks(rows: dict[int, FlowRow], of_flow: dict[int, Packets]) -> dict[FlowKey, int | None]:
+def handshakes_of_acks(rows: dict[int, FlowRow], of_flow: dict[int, Packets]) -> dict[FlowKey, int | None]:
     """The flows of which the capture has only what their receiver sent, and their handshakes, if seen."""
     captured = {rows[number].key for number in of_flow}
     handshakes: dict[FlowKey, int | None] = {}
@@ -74,13 +74,16 @@ def _handshakes_of_acks(rows: dict[int, FlowRow], of_flow: dict[int, Packets]) -
         silent = int(np.count_nonzero(its.payload_length == 0))
         if key[4] == TCP and reverse_of(key) not in captured and silent >= LEAST_ACKS:
             seq = unwrapped(its.seq)
-            after_syn = len(seq) > 1 and seq[1] == seq[0] + 1 and its.payload_length[0] == 0
+            after_syn = its.syn[0] and its.payload_length[0] == 0
             handshakes[reverse_of(key)] = handshake_of(its.sent_ns, seq) if after_syn else None
     return handshakes
 
 
 def _flows(rows: dict[int, FlowRow], of_flow: dict[int, Packets], joined: Any) -> list[FlowTrace]:
     samples = rtts_from_arrow(joined.rtts)
+    # Once for all flows: a capture may have thousands of them.
+    order = np.argsort(samples.flow, kind="stable")
+    by_flow = samples.flow[order]
     rates_bps = delivery_rates_from_arrow(joined.delivery_rates)
     by_key = {row.key: number for number, row in rows.items() if row.protocol == TCP}
     data_ns = {number: its.sent_ns[its.payload_length > 0] for number, its in of_flow.items()}
@@ -90,7 +93,8 @@ def _flows(rows: dict[int, FlowRow], of_flow: dict[int, Packets], joined: Any) -
         if row.protocol != TCP or not len(data_ns[number]):
             continue
         reverse = by_key.get(reverse_of(row.key))
-        mine = samples.flow == number
+        low, high = np.searchsorted(by_flow, [number, number + 1])
+        mine = order[low:high]
         times = RttSamples(samples.flow[mine], samples.time_ns[mine], samples.rtt_ns[mine])
         request_ns = data_ns.get(reverse, NONE) if reverse is not None else NONE
         sent = replace(

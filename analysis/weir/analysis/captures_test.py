@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from weir.analysis import analyse, losses_of, write_report
-from weir.analysis.captures import traces_of
+from weir.analysis.captures import LEAST_ACKS, handshakes_of_acks, traces_of
 from weir.analysis.detect import detect
 from weir.analysis.errors import FlowChoiceError
 from weir.analysis.figures.records import of_capture
+from weir.analysis.tables import TCP, FlowRow
+from weir_tests.analysis.packets import make_packets
 from weir_tests.analysis.tcp_capture import EPOCH_NS, MSS, Host, Transfer, write_run
 
 weir_core = pytest.importorskip("weir_core", reason="weir_core is not built; make setup builds it")
@@ -84,3 +86,26 @@ def test_two_connections_on_the_same_ports_lose_what_each_of_them_loses(tmp_path
         assert int(flow.seq.max()) + MSS == 800 * MSS
     [record] = of_capture(tmp_path / "sent.pcap").flows
     assert record.retransmission_ratio == pytest.approx(8 / 808)
+
+
+@pytest.mark.parametrize(
+    ("seq", "syn", "handshake_ns"),
+    [
+        ([9, *[10] * LEAST_ACKS], [0], 20_000_000),
+        ([9, 9, *[10] * LEAST_ACKS], [0, 1], 20_000_000),  # the first SYN was lost
+        ([9, *[10] * LEAST_ACKS], [], None),  # a keepalive, whose number is one less
+    ],
+)
+def test_the_handshake_of_acks_begins_with_a_syn(
+    seq: list[int], syn: list[int], handshake_ns: int | None
+) -> None:
+    packets = make_packets(
+        sent_ns=[20_000_000 * number for number in range(len(seq))],
+        received_ns=[None] * len(seq),
+        dropped=[False] * len(seq),
+        payload_length=[0] * len(seq),
+        seq=seq,
+        syn=syn,
+    )
+    row = FlowRow(0, "10.0.0.1", "10.0.0.2", 5_201, 40_000, TCP, None, None, 0, 0, 0)
+    assert list(handshakes_of_acks({0: row}, {0: packets}).values()) == [handshake_ns]
