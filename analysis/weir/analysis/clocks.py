@@ -135,7 +135,7 @@ def fit_clock(source_ns: Ints, target_ns: Ints) -> ClockFit:
         if abs(fitted[0]) * 1e6 <= MAX_DRIFT_PPM:
             slope, intercept = fitted
     distance = kept_y - (slope * kept_x + intercept)
-    error = _error(kept_x, kept_y, float(np.mean(distance)))
+    error = _error(kept_x, kept_y, (slope, intercept), float(np.mean(distance)))
     return ClockFit(
         origin_ns=origin,
         offset_ns=base + round(intercept),
@@ -148,12 +148,14 @@ def fit_clock(source_ns: Ints, target_ns: Ints) -> ClockFit:
     )
 
 
-def _error(x: Floats, y: Floats, mean_distance: float) -> float | None:
-    """By how much the line may be wrong anywhere between the first and the last point, ns.
+def _error(x: Floats, y: Floats, line: tuple[float, float], mean_distance: float) -> float | None:
+    """By how much the line (slope, intercept) may be wrong anywhere between the first and the last point, ns.
 
     For delays above the least that are exponential, of mean θ, the envelope of n points is within 12 θ/n with
     probability 0.95 (simulated, n ≥ 6). Delays that are rarely close to the least would make this too small,
-    so the lines of every other point are compared, too.
+    so the lines of every other point are compared, too. Where the line is level although its points are
+    above another one, so is what the drift that was not fitted makes of it, but no more than one that is
+    plausible.
     """
     if len(x) < LEAST_POINTS:
         return None
@@ -164,7 +166,12 @@ def _error(x: Floats, y: Floats, mean_distance: float) -> float | None:
         if x[-1] - x[0] < MIN_SPAN_NS or abs(slope) * 1e6 > MAX_DRIFT_PPM:
             slope, intercept = 0.0, float(y[half].min())
         halves.append(intercept + slope * ends)
-    return max(12 * mean_distance / len(x), float(np.max(np.abs(halves[0] - halves[1]))))
+    unfitted = 0.0
+    if line[0] == 0:
+        slope, intercept = lower_envelope_line(x, y)
+        unfitted = float(np.max(np.abs(intercept + slope * ends - line[1])))
+        unfitted = min(unfitted, MAX_DRIFT_PPM * 1e-6 * float(ends[1] - ends[0]))
+    return max(12 * mean_distance / len(x), float(np.max(np.abs(halves[0] - halves[1])))) + unfitted
 
 
 @dataclass(frozen=True, eq=False)

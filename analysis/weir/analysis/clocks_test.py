@@ -107,3 +107,19 @@ def test_the_error_of_converted_times_is_estimated_from_the_anchors() -> None:
     assert clock.jitter_ns == pytest.approx(noise.std(), rel=0.15)
     assert align(sent, sent + 10**9).jitter_ns == 0
     assert align(sent[:2], sent[:2] + 5).jitter_ns == 0
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.95, 5])
+@pytest.mark.parametrize("drift_ppm", [0.0, -20.0, 100.0])
+def test_the_line_is_as_wrong_as_it_says_also_where_no_drift_is_fitted(
+    drift_ppm: float, seconds: float
+) -> None:
+    source, target = stamps(drift_ppm, 0, seconds)
+    fit = fit_clock(source, target)
+    since = source - EPOCH_NS
+    least = since * (1 + drift_ppm * 1e-6) + 20_000
+    error_ns = float(np.abs(fit.to_target(source) - least).max())
+    print(f"wrong by {error_ns:,.0f} ns, stated {fit.error_ns:,} ns")
+    assert fit.error_ns is not None
+    assert error_ns <= fit.error_ns + 1
+    assert fit.error_ns < 10_000 + 2 * error_ns
