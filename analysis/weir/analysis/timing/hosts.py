@@ -55,10 +55,15 @@ Exchanges = Mapping[tuple[str, str], Stamps]
 
 @dataclass(frozen=True)
 class Solved:
-    """A host's clock beside the root's, whose steps are taken out; no track for the root itself."""
+    """A host's clock beside the root's, whose steps are taken out; no track for the root itself.
+
+    The host's clock is ahead of `pieces` by a difference within `bounds_ns`, infinite where packets of one
+    direction only leave the delay open.
+    """
 
     pieces: tuple[Piece, ...]
     track: Track | None = None
+    bounds_ns: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass
@@ -114,12 +119,15 @@ def _from_root(root: str, exchanges: Exchanges, records: Mapping[str, Records]) 
         for host in _neighbours(parent, exchanges, solution):
             known = tracks.get(host) if parent == root else None
             fitted = known or _track(parent, host, exchanges, records, solution)
+            bounds = (fitted.bounds_ns, solution.hosts[parent].bounds_ns)
             before = solution.hosts[parent].track
             if before is not None:
                 errors = (before.error, fitted.track.error)
                 error = None if None in errors else sum(one or 0.0 for one in errors)
                 fitted = replace(fitted, track=replace(fitted.track, error=error))
-            solution.hosts[host] = _solved(fitted, records[host], origin)
+            solved = _solved(fitted, records[host], origin)
+            lowest, highest = (sum(its) for its in zip(*bounds, strict=True))
+            solution.hosts[host] = replace(solved, bounds_ns=(lowest, highest))
             waiting.append(host)
     return solution
 
@@ -156,6 +164,15 @@ class _Fitted:
     track: Track
     base_ns: int
     ways: tuple[_Way, ...]
+
+    @property
+    def bounds_ns(self) -> tuple[float, float]:
+        """How much lower and higher than the track the difference may be."""
+        if self.track.error is not None:
+            return -self.track.error, self.track.error
+        # The track includes the delay: by packets to the host it is too high, by those from it too low.
+        signs = {way.sign for way in self.ways}
+        return (-np.inf if 1 in signs else 0.0), (np.inf if -1 in signs else 0.0)
 
     def around(self, step: int, *, of_parent: bool) -> tuple[int | None, int | None]:
         """The last record known to be before a step, and the first after it, of one of the hosts."""

@@ -275,27 +275,33 @@ def _within_readings(solution: Solution, readings: Mapping[str, Sequence[ClockRe
     of_root = readings.get(solution.root)
     if not of_root:
         return solution
+    own = solution.hosts[solution.root].pieces
     hosts = {}
     for host, solved in solution.hosts.items():
         hosts[host] = solved
         track = solved.track
         if track is None or host not in readings:
             continue
-        # From one direction the delay is unknown, so the difference may be lower by any amount.
-        low, high = (-np.inf, 0.0) if track.error is None else (-track.error, track.error)
+        low, high = solved.bounds_ns
         for reading in readings[host]:
             root = min(of_root, key=lambda one: abs(one.at_ns - reading.at_ns))
-            at_root = reading.at_ns + round(root.offset_s * 1e9)
+            at_root = _without_steps(own, reading.at_ns + round(root.offset_s * 1e9))
             piece = _piece_at(solved.pieces, at_root)
             told = reading.at_ns + round(reading.offset_s * 1e9) - piece.source_at(at_root)
             error = (reading.error_s + root.error_s) * 1e9
             if max(low, told - error) <= min(high, told + error):
                 low, high = max(low, told - error), min(high, told + error)
-        if np.isfinite(low):
-            by = round((low + high) / 2)
+        if np.isfinite(high - low):
+            by, error = round((low + high) / 2), (high - low) / 2
             pieces = tuple(replace(piece, source_ns=piece.source_ns + by) for piece in solved.pieces)
-            hosts[host] = Solved(pieces, replace(track.moved(by), error=(high - low) / 2))
+            hosts[host] = Solved(pieces, replace(track.moved(by), error=error), (-error, error))
     return replace(solution, hosts=hosts)
+
+
+def _without_steps(of_root: Sequence[Piece], shown_ns: int) -> int:
+    """What the root's clock shows before a run or after it, as if it had not been set."""
+    piece = of_root[0] if shown_ns <= of_root[0].source_ns else of_root[-1]
+    return piece.target_ns + shown_ns - piece.source_ns
 
 
 def _piece_at(pieces: Sequence[Piece], at_ns: int) -> Piece:

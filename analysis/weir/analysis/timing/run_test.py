@@ -344,6 +344,31 @@ def test_measured_clocks_bound_what_the_packets_leave_open() -> None:
     assert bounded.worst_between("a", "hub") < after + 300 * US
 
 
+@pytest.mark.parametrize("error_ns", [500 * US, 2 * MS])
+@pytest.mark.parametrize("host", ["a", "b"])
+def test_measured_clocks_bound_the_unknown_delay_of_packets_in_either_direction(
+    host: str, error_ns: int
+) -> None:
+    # Each host but the one with most packets either sends or receives, with 1 ms more than its link has.
+    senders = (Way("a", "hub", least_ns=11 * MS), Way("b", "hub", least_ns=11 * MS))
+    readings = {name: [reading(-1, 0, error_ns), reading(31, 0, error_ns)] for name in ("a", "b", "hub")}
+    for ways in (senders, tuple(Way(way.target, way.source, least_ns=11 * MS) for way in senders)):
+        run = found({}, ways, readings)
+        error = run.clocks.error_between_ns(host, "hub")
+        assert error is not None
+        assert run.worst_between(host, "hub") <= error <= 2.5 * error_ns
+
+
+@pytest.mark.parametrize("step", [400 * MS, 3 * S, -3 * S])
+def test_clocks_measured_after_a_host_was_set_are_beside_what_it_then_shows(step: int) -> None:
+    readings = {"a": [reading(31, step, 1 * MS)], "hub": [reading(31, 0, 1 * MS)]}
+    ways = (Way("a", "hub", least_ns=11 * MS), Way("a", "c", 500, least_ns=11 * MS))
+    run = found({"a": Clock(steps=((12.0, step),))}, ways, readings)
+    error = run.clocks.error_between_ns("a", "hub")
+    assert error is not None
+    assert run.worst_between("a", "hub") <= error <= 2 * MS
+
+
 def test_measurements_that_contradict_the_packets_are_not_believed() -> None:
     readings = {"a": [reading(-1, 90 * MS, 1 * MS)], "hub": [reading(-1, 0, 1 * MS)]}
     run = found({"a": Clock(offset_ns=5 * MS)}, TRIANGLE[:2], readings)
