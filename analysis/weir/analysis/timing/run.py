@@ -42,6 +42,8 @@ class RunClocks:
     reference: str | None = None
     reference_error_ns: int = 0
     joined: frozenset[str] = frozenset()
+    on_machine: tuple[tuple[frozenset[str], int], ...] = ()
+    """Hosts joined by packets of which one was measured, and their common error beside weir's machine, ns."""
 
     @property
     def one(self) -> bool:
@@ -56,8 +58,13 @@ class RunClocks:
         """By how much times of two hosts may be wrong beside each other; None if unknown."""
         if one == other:
             return 0
-        errors = [self.hosts[host].from_root_ns if host in self.joined else None for host in (one, other)]
-        return None if None in errors else sum(error or 0 for error in errors)
+        if not {one, other} <= self.joined:
+            return None
+        clocks = [self.hosts[host] for host in (one, other)]
+        # Hosts that exchange no packets are only joined by the measurements of both.
+        apart_ns = [error_ns for hosts, error_ns in self.on_machine if (one in hosts) != (other in hosts)]
+        errors = [clock.error_ns if apart_ns else clock.from_root_ns for clock in clocks]
+        return None if None in errors else sum(error or 0 for error in errors) + sum(apart_ns)
 
 
 NO_CLOCKS = RunClocks({})
@@ -83,23 +90,29 @@ def clocks_of_run(
     solutions = solve(exchanges, records)
     found: dict[str, HostClock] = {}
     reference, reference_error_ns = None, 0
+    on_machine: list[tuple[frozenset[str], int]] = []
     for solution in solutions:
         solution = _within_readings(solution, readings)
         about = _described(solution, records, exchanges)
-        chosen = _reference(about, records, phases)
+        measured = [(one.error_s, host) for host in about for one in readings.get(host, ())]
+        # Errors are beside the host by which all are moved to the machine's clock.
+        chosen = min(measured)[1] if measured else _reference(about, records, phases)
         beside = _beside(about, chosen, records)
-        if readings:
-            beside, error_ns = _on_machine(beside, records, readings)
+        if measured:
+            beside, error_ns = _on_machine(beside, records, chosen, readings[chosen])
             reference_error_ns = max(reference_error_ns, error_ns)
-        else:
+            on_machine.append((frozenset(beside), error_ns))
+        elif not readings:
             # Hosts that only the phases join to others have a reference of their own.
             beside = {host: _judged(clock, records[host]) for host, clock in beside.items()}
             if one_machine and not any(len(records[host].set_back) for host in beside):
                 beside = _on_one(beside, one_clock(exchanges, chosen))
-        reference = reference or (MACHINE if readings else chosen)
+        reference = reference or (MACHINE if measured else chosen)
         found.update(beside)
-    joined = frozenset(found if readings else solutions[0].hosts)
-    return RunClocks(found, reference, reference_error_ns, joined)
+    joined = frozenset(solutions[0].hosts)
+    if any(joined == hosts for hosts, _ in on_machine):
+        joined = joined.union(*(hosts for hosts, _ in on_machine))
+    return RunClocks(found, reference, reference_error_ns, joined, tuple(on_machine))
 
 
 def exchanges_of(hosts: Sequence[Host], flows: Mapping[int, FlowRow], packets: Any) -> Exchanges:
@@ -312,23 +325,28 @@ def _piece_at(pieces: Sequence[Piece], at_ns: int) -> Piece:
 def _on_machine(
     beside: Mapping[str, HostClock],
     records: Mapping[str, Records],
-    readings: Mapping[str, Sequence[ClockReading]],
+    host: str,
+    readings: Sequence[ClockReading],
 ) -> tuple[dict[str, HostClock], int]:
-    """The clocks beside that of weir's machine, by the host measured best, and the error of that, ns.
+    """The clocks beside that of weir's machine, by a measured host, and the error of that, ns.
 
-    As they are without any measurement.
+    The best measurement moves them; how far the others are from it shows the drift of the two clocks.
     """
-    measured = [(reading.error_s, host, reading) for host in beside for reading in readings.get(host, ())]
-    if not measured:
-        return dict(beside), 0
-    error_s, host, reading = min(measured, key=lambda one: one[:2])
-    mine = beside[host].pieces
-    shown = reading.at_ns + round(reading.offset_s * 1e9)
-    piece = mine[0] if shown <= records[host].stamp_ns[len(records[host].stamp_ns) // 2] else mine[-1]
-    since = shown - piece.source_ns
-    there = piece.target_ns + since + round(since * piece.drift)
+    mine, stamps = beside[host].pieces, records[host].stamp_ns
+
+    def steady_ns(reading: ClockReading) -> int:
+        shown = reading.at_ns + round(reading.offset_s * 1e9)
+        piece = mine[0] if shown <= stamps[len(stamps) // 2] else mine[-1]
+        since = shown - piece.source_ns
+        return piece.target_ns + since + round(since * piece.drift)
+
+    best = min(readings, key=lambda one: one.error_s)
+    there = steady_ns(best)
     found = {}
     for name, clock in beside.items():
-        pieces = followed_by(clock.pieces, there, reading.at_ns, 0.0)
+        pieces = followed_by(clock.pieces, there, best.at_ns, 0.0)
         found[name] = _with_pieces(clock, pieces, records[name])
-    return found, round(error_s * 1e9)
+    error_ns = max(
+        abs(steady_ns(one) - there - (one.at_ns - best.at_ns)) + round(one.error_s * 1e9) for one in readings
+    )
+    return found, error_ns

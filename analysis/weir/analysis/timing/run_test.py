@@ -369,6 +369,47 @@ def test_clocks_measured_after_a_host_was_set_are_beside_what_it_then_shows(step
     assert run.worst_between("a", "hub") <= error <= 2 * MS
 
 
+def test_errors_beside_weirs_machine_have_those_of_the_packets_on_the_way_from_a_measured_host() -> None:
+    ways = (Way("a", "hub", 3000, least_ns=18 * MS), *TRIANGLE[1:4])
+    run = found({}, ways, {"a": [reading(-1, 0, 50 * US)]})
+    for host, clock in run.clocks.hosts.items():
+        assert clock.error_ns is not None
+        error = clock.error_ns + run.clocks.reference_error_ns
+        print(f"{host}: wrong by {np.abs(run.errors(host)).max():,} ns, stated {error:,} ns")
+        assert np.abs(run.errors(host)).max() <= error < 5 * MS
+
+
+@pytest.mark.parametrize("drift_ppm", [-50.0, 50.0])
+def test_the_error_beside_weirs_machine_has_the_drift_between_two_measurements(drift_ppm: float) -> None:
+    late = round(31 * S * drift_ppm * 1e-6)
+    readings = {name: [reading(-1, 0, 100 * US), reading(31, late, 100 * US)] for name in ("a", "hub")}
+    run = found({name: Clock(0, drift_ppm) for name in readings}, TRIANGLE[:2], readings)
+    assert 1 * MS < np.abs(run.errors("a")).max() <= run.clocks.reference_error_ns < 2 * MS
+
+
+PAIRS = (Way("a", "b"), Way("b", "a"), Way("c", "d", 3000), Way("d", "c", 3000))
+
+
+def test_hosts_without_packets_between_them_are_joined_by_measurements_with_their_error() -> None:
+    readings = {name: [reading(-1, 900 * US, 1 * MS)] for name in ("a", "b")}
+    readings |= {name: [reading(-1, -900 * US, 1 * MS)] for name in ("c", "d")}
+    run = found({}, PAIRS, readings)
+    for one, other in (("a", "c"), ("b", "d"), ("a", "d")):
+        error = run.clocks.error_between_ns(one, other)
+        assert error is not None
+        assert 1 * MS < run.worst_between(one, other) <= error < 3 * MS
+    for one, other in (("a", "b"), ("c", "d")):
+        assert (run.clocks.error_between_ns(one, other) or 0) < 1 * MS
+
+
+@pytest.mark.parametrize("measured", ["ab", "cd"])
+def test_hosts_are_not_joined_by_measurements_of_others(measured: str) -> None:
+    run = found({}, PAIRS, {name: [reading(-1, 0, 1 * MS)] for name in measured})
+    assert run.clocks.error_between_ns("a", "c") is None
+    assert (run.clocks.error_between_ns("a", "b") or 0) < 1 * MS
+    assert (run.clocks.reference == MACHINE) == (measured == "ab")
+
+
 def test_measurements_that_contradict_the_packets_are_not_believed() -> None:
     readings = {"a": [reading(-1, 90 * MS, 1 * MS)], "hub": [reading(-1, 0, 1 * MS)]}
     run = found({"a": Clock(offset_ns=5 * MS)}, TRIANGLE[:2], readings)
