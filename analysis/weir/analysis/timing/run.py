@@ -106,7 +106,7 @@ def clocks_of_run(
             # Hosts that only the phases join to others have a reference of their own.
             beside = {host: _judged(clock, records[host]) for host, clock in beside.items()}
             if one_machine and not any(len(records[host].set_back) for host in beside):
-                beside = _on_one(beside, one_clock(exchanges, chosen))
+                beside = _on_one(beside, one_clock(exchanges, chosen), solution.root)
         reference = reference or (MACHINE if measured else chosen)
         found.update(beside)
     joined = frozenset(solutions[0].hosts)
@@ -269,8 +269,11 @@ def _judged(clock: HostClock, records: Records) -> HostClock:
     return replace(clock, same=True, error_ns=errors[0], from_root_ns=errors[1])
 
 
-def _on_one(beside: Mapping[str, HostClock], errors: Mapping[str, int]) -> dict[str, HostClock]:
-    """Without drifts and steps that may be delays: no packet contradicts that all have one clock."""
+def _on_one(beside: Mapping[str, HostClock], errors: Mapping[str, int], root: str) -> dict[str, HostClock]:
+    """Without drifts and steps that may be delays: no packet contradicts that all have one clock.
+
+    `errors` are beside the reference, so that of the root beside it is one more of a host's beside the root.
+    """
     if beside.keys() - errors.keys():
         return dict(beside)
     found = {}
@@ -279,7 +282,7 @@ def _on_one(beside: Mapping[str, HostClock], errors: Mapping[str, int]) -> dict[
         if not clock.same:
             error_ns = errors[host]
             one = replace(clock, pieces=(), steps=(), offset_ns=0, drift_ppm=0.0, same=True)
-            found[host] = replace(one, error_ns=error_ns, from_root_ns=error_ns)
+            found[host] = replace(one, error_ns=error_ns, from_root_ns=error_ns + errors[root])
     return found
 
 

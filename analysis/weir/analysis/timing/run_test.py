@@ -203,6 +203,26 @@ def test_a_busy_machine_on_which_packets_wait_has_one_clock(
     assert (run.clocks.error_between_ns("a", "hub") or 0) < 1 * MS
 
 
+def test_the_error_between_hosts_of_one_machine_has_that_of_the_host_between_them() -> None:
+    # `r` has most packets, also before the phases, so `c` is the reference, by which `x` is joined.
+    ways = (
+        Way("r", "z"),
+        Way("z", "r"),
+        Way("r", "c", 3000, 3, least_ns=10_080 * US, noise_ns=5 * US),
+        Way("c", "r", 3000, 3, least_ns=11_720 * US, noise_ns=5 * US),
+        Way("x", "c", 300, 3, 12, least_ns=10_850 * US, noise_ns=5 * US),
+        Way("c", "x", 150, 3, 12, least_ns=10_050 * US, noise_ns=5 * US),
+    )
+    ahead = {"r": Clock(-820 * US), "z": Clock(-820 * US), "x": Clock(400 * US)}
+    waits = {"x": [(5.0, 12.0, 0.02)], "c": [(6.0, 12.0, 0.002)]}
+    phases = (Phase(name="all", start_ns=START_NS + 2 * S, end_ns=START_NS + 31 * S),)
+    run = found(ahead, ways, phases=phases, waits=waits, one_machine=True)
+    assert run.clocks.reference == "c"
+    error = run.clocks.error_between_ns("r", "x")
+    assert error is not None
+    assert 1 * MS < run.worst_between("r", "x") <= error < 2 * MS
+
+
 def test_hosts_of_one_machine_whose_captures_contradict_that_have_clocks_of_their_own() -> None:
     clocks = {"a": Clock(steps=((2.0, 5 * MS),)), "b": Clock(offset_ns=-2 * MS)}
     run = found(clocks, one_machine=True)
