@@ -73,10 +73,14 @@ def handshakes_of_acks(rows: dict[int, FlowRow], of_flow: dict[int, Packets]) ->
         key = rows[number].key
         silent = int(np.count_nonzero(its.payload_length == 0))
         if key[4] == TCP and reverse_of(key) not in captured and silent >= LEAST_ACKS:
-            seq = unwrapped(its.seq)
-            after_syn = its.syn[0] and its.payload_length[0] == 0
-            handshakes[reverse_of(key)] = handshake_of(its.sent_ns, seq) if after_syn else None
+            handshakes[reverse_of(key)] = _handshake(its)
     return handshakes
+
+
+def _handshake(its: Packets) -> int | None:
+    """From the SYN of one direction to its next segment, ns; None without the SYN."""
+    after_syn = its.syn[0] and its.payload_length[0] == 0
+    return handshake_of(its.sent_ns, unwrapped(its.seq)) if after_syn else None
 
 
 def _flows(rows: dict[int, FlowRow], of_flow: dict[int, Packets], joined: Any) -> list[FlowTrace]:
@@ -97,9 +101,12 @@ def _flows(rows: dict[int, FlowRow], of_flow: dict[int, Packets], joined: Any) -
         mine = order[low:high]
         times = RttSamples(samples.flow[mine], samples.time_ns[mine], samples.rtt_ns[mine])
         request_ns = data_ns.get(reverse, NONE) if reverse is not None else NONE
-        sent = replace(
-            as_sent(row, its, times, request_ns), delivery_rates_bps=rates_bps.get(number, np.empty(0))
-        )
+        sent = as_sent(row, its, times, request_ns)
+        # A server sends nothing more before the request, for which its client may take any time.
+        of_other = _handshake(of_flow[reverse]) if reverse in of_flow else None
+        if sent.handshake_ns is not None and of_other is not None:
+            sent = replace(sent, handshake_ns=min(sent.handshake_ns, of_other))
+        sent = replace(sent, delivery_rates_bps=rates_bps.get(number, np.empty(0)))
         received = as_received(sent)
         of_sent = replace(sent, unfilled=received.unfilled, complete=received.complete)
         found.append(received if received.losses > sent.losses else of_sent)

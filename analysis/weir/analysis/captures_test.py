@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,33 @@ def test_the_handshake_of_acks_begins_with_a_syn(
     )
     row = FlowRow(0, "10.0.0.1", "10.0.0.2", 5_201, 40_000, TCP, None, None, 0, 0, 0)
     assert list(handshakes_of_acks({0: row}, {0: packets}).values()) == [handshake_ns]
+
+
+SYN, ACK = 0x02, 0x10
+SERVER, CLIENT = (bytes([10, 0, 0, 2]), 80), (bytes([10, 0, 0, 1]), 40_000)
+
+
+def write_at_client(path: Path, segments: list[tuple[int, bool, int, int, int]]) -> None:
+    """A capture of segments: ms, whether from the server, offset from the SYN, flags, payload."""
+    records = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65_535, 1)]
+    for at_ms, from_server, seq, flags, payload in segments:
+        (src, src_port), (dst, dst_port) = (SERVER, CLIENT) if from_server else (CLIENT, SERVER)
+        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40 + payload, len(records), 0, 64, 6, 0, src, dst)
+        tcp = struct.pack("!HHIIBBHHH", src_port, dst_port, 1_000 + seq, 2_000, 0x50, flags, 512, 0, 0)
+        frame = bytes(12) + b"\x08\x00" + ip + tcp + bytes(payload)
+        at_ns = EPOCH_NS + at_ms * 10**6
+        records.append(struct.pack("<IIII", *divmod(at_ns, 10**9), len(frame), len(frame)) + frame)
+    path.write_bytes(b"".join(records))
+
+
+def test_a_client_that_waits_before_its_request_does_not_make_the_handshake_longer(tmp_path: Path) -> None:
+    handshake = [(0, False, 0, SYN, 0), (20, True, 0, SYN | ACK, 0), (20, False, 1, ACK, 0)]
+    request = [(5_000, False, 1, ACK, 100), (5_020, True, 1, ACK, 0)]
+    # The second of three segments comes 40 ms after the third: too late for one that was overtaken.
+    answer = [
+        (5_021 + late_ms, True, 1 + MSS * index, ACK, MSS) for index, late_ms in ((0, 0), (2, 1), (1, 41))
+    ]
+    write_at_client(tmp_path / "client.pcap", handshake + request + answer)
+    flow = traces_of(tmp_path / "client.pcap").flows[0]
+    assert (flow.src, flow.view, flow.losses) == ("10.0.0.2", "received", 1)
+    assert flow.handshake_ns == 20_000_000

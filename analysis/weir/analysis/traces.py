@@ -47,7 +47,8 @@ class FlowTrace:
     packets were not captured; each is inserted behind the last packet before its hole. The view `acked` is
     the same from ACKs alone. `rtt_sent_ns` and `rtt_ns`: RTT samples by the time of sending; only in the view
     `sent`. `request_ns`: times of data in the other direction. `from_start`: the capture contains the flow's
-    SYN; `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path.
+    SYN; `handshake_ns`: from its SYN to what its sender sent next, an RTT at any point of the path, or the
+    same of the other direction if that is shorter.
     `unfilled`: holes that were never filled, as the capture missed the packets or ended; `complete`: the
     share of the flow's payload that it did not miss. `time_error_ns`: of a single time in the view `acked`.
     `delivery_rates_bps`: payload, a sample per ACK; empty after the losses.
