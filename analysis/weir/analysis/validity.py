@@ -145,12 +145,29 @@ def _best(own: Mapping[str, AlignedClock]) -> ClockFit:
 
 
 def one_clock(own: Mapping[str, AlignedClock]) -> bool:
-    """Whether the hosts' clocks agree within `SAME_CLOCK_NS`; a single clock does."""
+    """Whether the hosts' clocks agree within `SAME_CLOCK_NS`, also as time passes; a single clock does."""
     if len(own) < 2:
         return True
-    at = np.array([_best(own).origin_ns], dtype=np.int64)
+    best = _best(own)
+    at = np.array([best.origin_ns], dtype=np.int64)
     same_moment = [int(clock.fit.to_target(at)[0]) for clock in own.values()]
-    return max(same_moment) - min(same_moment) <= SAME_CLOCK_NS
+    if max(same_moment) - min(same_moment) > SAME_CLOCK_NS:
+        return False
+    pinned = next(clock for clock in own.values() if clock.fit is best)
+    return not any(_drift_apart(clock, pinned) for clock in own.values())
+
+
+def _drift_apart(one: AlignedClock, other: AlignedClock) -> bool:
+    """Whether two clocks differ by more than their errors explain while packets pin both."""
+    errors = (one.fit.error_ns, other.fit.error_ns)
+    if None in errors or not len(one.anchor_ns) or not len(other.anchor_ns):
+        return False
+    ends = [(int(clock.anchor_ns[0]), int(clock.anchor_ns[-1])) for clock in (one, other)]
+    both = np.array([max(start for start, _ in ends), min(end for _, end in ends)], dtype=np.int64)
+    if both[1] < both[0]:
+        return False
+    apart_ns = int(np.abs(one.fit.to_target(both) - other.fit.to_target(both)).max())
+    return apart_ns > SAME_CLOCK_NS + sum(error_ns or 0 for error_ns in errors)
 
 
 def same_clock(

@@ -32,6 +32,18 @@ def test_a_host_without_drops_has_no_clock_where_clocks_differ() -> None:
     assert set(same_clock(own, {"a", "b", "quiet"})) == {"a", "b"}
 
 
+def test_a_host_without_drops_has_no_clock_where_clocks_that_began_alike_drift_apart() -> None:
+    def drifting(ppm: float, seed: int) -> AlignedClock:
+        sent = NOW_NS + np.arange(0, 600_000_000_000, 200_000_000)
+        delay_ns = np.random.default_rng(seed).integers(0, 50_000, len(sent))
+        return align(sent, sent - NOW_NS + np.rint((sent - NOW_NS) * ppm * 1e-6).astype(np.int64) + delay_ns)
+
+    apart = {"a": drifting(0.0, 1), "b": drifting(100.0, 2)}
+    assert set(same_clock(apart, {"a", "b", "quiet"})) == {"a", "b"}
+    alike = {"a": drifting(100.0, 1), "b": drifting(100.0, 2)}
+    assert set(same_clock(alike, {"a", "b", "quiet"})) == {"a", "b", "quiet"}
+
+
 def test_without_any_drop_no_clock_is_aligned() -> None:
     assert same_clock({}, {"a"}) == {}
 
