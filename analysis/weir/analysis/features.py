@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.parquet as pq
 
-from weir.analysis.tables import Floats, Ints
+from weir.analysis.tables import Floats, Ints, read_parquet
 from weir.rundir.directory import RunDirectory
 
 SCHEMA = pa.schema(
@@ -89,4 +88,4 @@ def feature_values(columns: Mapping[str, Any]) -> tuple[Ints, Floats]:
 def features_of_run(run_dir: Path, flows: Mapping[Key, str]) -> Any:
     """The features of a run; empty where it has no samples of BBR flows."""
     path = RunDirectory(run_dir).sockets
-    return features(pq.read_table(path), flows) if path.is_file() else SCHEMA.empty_table()
+    return features(read_parquet(path), flows) if path.is_file() else SCHEMA.empty_table()

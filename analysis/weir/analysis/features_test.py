@@ -5,8 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from weir.analysis.features import NAMES, features, features_of_run
+from weir.rundir.directory import RunDirectory
+from weir.rundir.errors import RunFileError
 
 BBR, CUBIC, STRANGER = (("10.0.0.2", "10.0.0.1", port, 5201) for port in (20000, 20001, 20002))
 NAMED = {BBR: "main/bbr", CUBIC: "main/cubic"}
@@ -50,3 +53,10 @@ def test_samples_of_an_older_run_or_none_give_an_empty_table(tmp_path: Path) -> 
     old = pa.Table.from_pylist([{"src": "a", "rtt_ns": 1}])
     assert len(features(old, NAMED)) == len(features_of_run(tmp_path, NAMED)) == 0
     assert features(old, NAMED).column_names == ["flow", "time_ns", *NAMES]
+
+
+def test_a_damaged_file_of_samples_is_named(tmp_path: Path) -> None:
+    sockets = RunDirectory(tmp_path).sockets
+    sockets.write_bytes(b"PAR1 cut")
+    with pytest.raises(RunFileError, match=f"^{sockets}: .*; valid: a whole Parquet file"):
+        features_of_run(tmp_path, NAMED)

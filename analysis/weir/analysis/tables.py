@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from weir.rundir.errors import RunFileError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -19,6 +23,14 @@ Strings = npt.NDArray[np.object_]
 FlowKey = tuple[str, str, int, int, int]
 """Source, destination, their ports, protocol."""
 TCP = 6
+
+
+def read_parquet(path: Path, filters: list[tuple[str, str, Any]] | None = None) -> pa.Table:
+    """The rows of a Parquet file of a run; raises RunFileError, which names the file, where it is damaged."""
+    try:
+        return pq.read_table(path, filters=filters)
+    except (OSError, pa.ArrowException) as error:
+        raise RunFileError(f"{path}: {error}; valid: a whole Parquet file, as weir writes it") from error
 
 
 def reverse_of(key: FlowKey) -> FlowKey:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from weir.analysis.classifier.network import window_means
 from weir.analysis.features import NAMES
-from weir.analysis.tables import Floats, Ints
+from weir.analysis.tables import Floats, Ints, read_parquet
 from weir.rundir.directory import RunDirectory
 
 
@@ -47,7 +46,7 @@ def examples_of(
         path = RunDirectory(run_dir).features
         if label not in classes or not path.is_file():
             continue
-        table = pq.read_table(path)
+        table = read_parquet(path)
         for flow in dict.fromkeys(table["flow"].to_pylist()):
             mine = table.filter(np.array(table["flow"].to_pylist()) == flow)
             values = np.column_stack([mine[name].to_numpy().astype(np.float64) for name in NAMES])

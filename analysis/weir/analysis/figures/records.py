@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from weir.analysis.captures import traces_of
 from weir.analysis.evaluate import score_of
 from weir.analysis.models import FlowResult, LinkResult, PolicerResult, Result
 from weir.analysis.statistics import best_correlation, queueing_delay, retransmission_ratio
-from weir.analysis.tables import Floats
+from weir.analysis.tables import Floats, read_parquet
 from weir.analysis.traces import FlowTrace
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
@@ -164,7 +163,7 @@ def _delays(run_dir: Path) -> dict[tuple[str, str], Floats]:
     path = RunDirectory(run_dir).series
     if not path.is_file():
         return {}
-    table = pq.read_table(path, filters=[("kind", "=", "rtt_s")])
+    table = read_parquet(path, filters=[("kind", "=", "rtt_s")])
     columns = [table[name].to_pylist() for name in ("phase", "subject", "value")]
     found: dict[tuple[str, str], list[float]] = {}
     for phase, subject, value in zip(*columns, strict=True):

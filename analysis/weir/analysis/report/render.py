@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import pyarrow.parquet as pq
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -18,7 +17,7 @@ from weir.analysis.models import Result
 from weir.analysis.report import text
 from weir.analysis.report.charts import Series, charts, colours, pair_charts, series_of, tuning_charts
 from weir.analysis.result_file import read_result
-from weir.analysis.tables import TCP
+from weir.analysis.tables import TCP, read_parquet
 from weir.rundir.directory import RunDirectory
 from weir.rundir.errors import RunFileError
 from weir.rundir.whole_files import write_whole
@@ -32,8 +31,8 @@ def write_report(run_dir: Path) -> Path:
     result = read_result(run_dir)
     if not files.series.is_file():
         raise RunFileError(f"{files.series}: not found; the analysis of the run writes it")
-    tuning = pq.read_table(files.tuning).to_pylist() if files.tuning.is_file() else []
-    page = render_report(result, series_of(pq.read_table(files.series)), tuning)
+    tuning = read_parquet(files.tuning).to_pylist() if files.tuning.is_file() else []
+    page = render_report(result, series_of(read_parquet(files.series)), tuning)
     write_whole(files.report, page.encode())
     return files.report
 
