@@ -58,7 +58,7 @@ def evaluate_paths_command(
     if data is not None:
         if out is not None or detectors:
             raise InputError("--data only writes the pairs; judge them with: weir evaluate --paths DIR")
-        return _write(sources, data, console)
+        return _write(sources, data, as_json=as_json, console=console)
     trials: list[PathTrial] = []
     interrupted = False
     done = 0
@@ -76,7 +76,7 @@ def evaluate_paths_command(
         raise InputError("no pair of flows can be judged in these runs")
     evaluations = evaluate_paths(trials)
     over = _over(directories, runs, seconds, seed) | {"pairs": len({one.pair for one in trials})}
-    page = _page(evaluations, trials, over, out, console)
+    page = _page(evaluations, trials, over, out)
     if as_json:
         answer = {
             "schema": 1,
@@ -89,10 +89,13 @@ def evaluate_paths_command(
         console.print(path_table(evaluations))
         if page is not None:
             console.print(
-                f"Page: {page}; every verdict: {page.parent / TRIALS}", highlight=False, soft_wrap=True
+                f"Page: {page}; every verdict: {page.parent / TRIALS}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
             )
     if interrupted:
-        console.print(
+        Console(stderr=True).print(
             f"weir: stopped after {done} of {len(sources)} sources of pairs", style="red", highlight=False
         )
     return EXIT_INTERRUPTED if interrupted else 0
@@ -121,7 +124,6 @@ def _page(
     trials: Sequence[PathTrial],
     over: dict[str, Any],
     out: Path | None,
-    console: Console,
 ) -> Path | None:
     if out is None:
         return None
@@ -136,7 +138,7 @@ def _page(
         )
     page, warnings = write_study(path_study(evaluations, meta), out)
     for warning in warnings:
-        console.print(warning, style="yellow", highlight=False)
+        Console(stderr=True).print(warning, style="yellow", highlight=False, markup=False)
     _write_trials(trials, out / TRIALS)
     return page
 
@@ -170,13 +172,14 @@ def _write_trials(trials: Sequence[PathTrial], path: Path) -> None:
             table.writerow([*about, *found, *(one.factors.get(name) for name in factors)])
 
 
-def _write(sources: Sequence[Source], data: Path, console: Console) -> int:
+def _write(sources: Sequence[Source], data: Path, *, as_json: bool, console: Console) -> int:
     from weir.analysis.paths.files import add_to_index, is_data_set, write_all
 
     if is_data_set(data):
         raise InputError(f"{data} already holds a data set; valid: a directory without one")
     data.mkdir(parents=True, exist_ok=True)
     done = pairs = 0
+    interrupted = False
     with _Bar(len(sources)) as bar, closing(write_all(sources, data)) as written:
         try:
             for lines in written:
@@ -184,10 +187,15 @@ def _write(sources: Sequence[Source], data: Path, console: Console) -> int:
                 done, pairs = done + 1, pairs + len(lines)
                 bar.done(done)
         except KeyboardInterrupt:
-            console.print(f"weir: stopped; {pairs} pairs are in {data}", style="red", highlight=False)
-            return EXIT_INTERRUPTED
-    console.print(f"{pairs} pairs in {data}", highlight=False, soft_wrap=True)
-    return 0
+            interrupted = True
+    if as_json:
+        print(json.dumps({"schema": 1, "data": str(data), "pairs": pairs, "complete": not interrupted}))
+    elif not interrupted:
+        console.print(f"{pairs} pairs in {data}", highlight=False, markup=False, soft_wrap=True)
+    if interrupted:
+        stopped = f"weir: stopped; {pairs} pairs are in {data}"
+        Console(stderr=True).print(stopped, style="red", highlight=False, markup=False, soft_wrap=True)
+    return EXIT_INTERRUPTED if interrupted else 0
 
 
 def path_table(found: Sequence[PathEvaluation]) -> Table:

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from weir.cli import evaluate_paths
+from weir.cli.errors import EXIT_INTERRUPTED
 from weir.cli.main import run_cli
 from weir_tests.analysis.tcp_capture import write_run
 
@@ -138,3 +140,30 @@ def test_options_that_paths_do_not_take_are_refused(
     assert "--data needs --paths" in capsys.readouterr().err
     assert run_cli([*PATHS, "--detector", "guess"]) == 2
     assert "no detector 'guess'" in capsys.readouterr().err
+
+
+def test_pairs_written_as_files_are_one_line_of_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    data = tmp_path / "pairs"
+    assert run_cli([*PATHS, "--data", str(data), "--json"]) == 0
+    answer = {"schema": 1, "data": str(data), "pairs": 2, "complete": True}
+    assert json.loads(capsys.readouterr().out) == answer
+
+
+@pytest.mark.parametrize("options", [["--detector", "frame-memory"], ["--data", "pairs"]])
+def test_json_of_a_stopped_evaluation_is_one_line_too(
+    options: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def then_stop(self: evaluate_paths._Bar, count: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(evaluate_paths._Bar, "done", then_stop)
+    assert run_cli([*PATHS, *options, "--json"]) == EXIT_INTERRUPTED
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["complete"] is False
+    assert shown.err.startswith("weir: stopped")
