@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from weir.cli import options
 from weir.cli.errors import EXIT_FAILED, InputError
@@ -181,7 +182,7 @@ def campaign_command(
         jobs = _fitting(campaign, jobs, memory_mb, notes)
     store = Store(campaign, runs)
     if left_out:
-        notes.print(f"weir: {left_out}", highlight=False, soft_wrap=True)
+        notes.print(f"weir: {left_out}", highlight=False, markup=False, soft_wrap=True)
     if dry_run:
         return _show_plan(store, jobs, as_json=as_json, console=console)
     with store, contextlib.ExitStack() as stack:
@@ -213,12 +214,12 @@ def campaign_command(
         page=str(page),
     )
     for warning in warnings:
-        notes.print(f"weir: {warning}", style="yellow", highlight=False, soft_wrap=True)
+        notes.print(f"weir: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     _say_end(ending, tally, notes)
     if as_json:
         print(json.dumps(asdict(tally)))
     else:
-        console.print(_tally_text(tally), highlight=False, soft_wrap=True)
+        console.print(_tally_text(tally), highlight=False, markup=False, soft_wrap=True)
     return _exit_code(ending, tally)
 
 
@@ -238,7 +239,7 @@ def _on_kernels(campaign: Campaign, memory_mb: int, dry_run: bool, notes: Consol
         message = str(error) if named else f"{error}; or in real time: --time real"
         if not dry_run:
             raise InputError(message) from error
-        notes.print(f"weir: {message}", style="yellow", highlight=False, soft_wrap=True)
+        notes.print(f"weir: {message}", style="yellow", highlight=False, markup=False, soft_wrap=True)
         return campaign, ""
 
 
@@ -251,7 +252,7 @@ def _fitting(campaign: Campaign, jobs: int, memory_mb: int, notes: Console) -> i
         return jobs
     fitting, note = jobs_in_memory(min(jobs, len(campaign.runs)), memory_mb, available_mb())
     if note:
-        notes.print(f"weir: {note}", style="yellow", highlight=False, soft_wrap=True)
+        notes.print(f"weir: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     return fitting
 
 
@@ -271,7 +272,7 @@ def _executor(
     from weir.topo.processors import busy_share
 
     def note(text: str) -> None:
-        notes.print(f"weir: {text}", style="yellow", highlight=False, soft_wrap=True)
+        notes.print(f"weir: {text}", style="yellow", highlight=False, markup=False, soft_wrap=True)
 
     if scheduler is not None:
         from weir.campaign.executors.cluster import ClusterExecutor, GuestNeeds, connect
@@ -325,8 +326,11 @@ def _announce(
     resumed = f", {done} of them done" if done else ""
     time_left = duration_text(estimate.seconds(left, [], jobs))
     notes.print(
-        f"[bold]{campaign.name}[/bold]: {len(campaign.runs)} runs{resumed}, {jobs} at a time, about "
-        f"{time_left} left ({estimate.basis(left)}) → {store.folder}",
+        Text.assemble(
+            (campaign.name, "bold"),
+            f": {len(campaign.runs)} runs{resumed}, {jobs} at a time, about "
+            f"{time_left} left ({estimate.basis(left)}) → {store.folder}",
+        ),
         highlight=False,
         soft_wrap=True,
     )
@@ -371,7 +375,7 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
         complete = sum(run.key in done for run in its)
         flows = len(its[0].experiment.flows)
         table.add_row(*labels, str(flows), duration_text(its[0].traffic_s), str(len(its)), str(complete))
-    console.print(table)
+    console.print(table, markup=False)
     virtual_s = sum(run.traffic_s for run in left if run.is_virtual)
     of = f" for {duration_text(virtual_s)} of virtual time" if virtual_s else ""
     console.print(
@@ -392,6 +396,7 @@ def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
             f"{Path(tally.page).parent / 'failed'}; --retry tries them again",
             style="red",
             highlight=False,
+            markup=False,
             soft_wrap=True,
         )
 

@@ -156,7 +156,7 @@ def _policing(
         for verdict in verdicts:
             _print_policing(verdict, console)
         for warning in capture.warnings:
-            console.print(warning, style="yellow", highlight=False)
+            console.print(warning, style="yellow", highlight=False, markup=False)
     return 0
 
 
@@ -212,10 +212,11 @@ def _pair(
             "converted",
             highlight=False,
         )
-    said = f"detector {name} says [bold]{found.result.verdict}[/bold]: {found.result.reason}"
+    verdict = (found.result.verdict, "bold")
+    said = Text.assemble(f"detector {name} says ", verdict, f": {found.result.reason}")
     console.print(said, highlight=False)
     for warning in found.warnings:
-        console.print(warning, style="yellow", highlight=False)
+        console.print(warning, style="yellow", highlight=False, markup=False)
     return 0
 
 

@@ -130,3 +130,13 @@ def test_a_compressed_capture_gives_the_same_verdicts(
     packed.write_bytes(packed.read_bytes()[:-40])
     assert run_cli(["detect", "policing", str(packed)]) == 2
     assert capsys.readouterr().err.startswith(f"weir: {packed}: byte 0: cannot be decompressed: ")
+
+
+def test_brackets_in_the_name_of_a_capture_are_shown_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    write_run(tmp_path / "a", segments=20, drop=())
+    (tmp_path / "a" / "pcap" / "server.pcap").rename(tmp_path / "x[old].pcap")
+    assert run_cli(["detect", "policing", str(tmp_path / "x[old].pcap")]) == 0
+    assert "x[old].pcap" in capsys.readouterr().out.replace("\n", "")

@@ -181,9 +181,9 @@ def evaluate_command(
         return 0
     console.print(evaluation_table(found))
     for warning in warnings:
-        console.print(warning, style="yellow", highlight=False)
+        console.print(warning, style="yellow", highlight=False, markup=False)
     if page is not None:
-        console.print(f"Page: {page}", highlight=False, soft_wrap=True)
+        console.print(f"Page: {page}", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from weir.cli import options
 
@@ -48,7 +49,7 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
         if more > 0:
             console.print(f"{more:,} smaller flows are not shown; --json has them", highlight=False)
         for warning in counts.warnings:
-            console.print(warning, style="yellow", highlight=False)
+            console.print(warning, style="yellow", highlight=False, markup=False)
     return 0
 
 
@@ -56,7 +57,9 @@ def losses_table(counts: CaptureCounts) -> Table:
     """One row per flow that carried data, the largest first; `lost before` is upstream of the capture."""
     from weir.analysis.tables import TCP
 
-    table = Table(title=counts.path, title_justify="left", box=None, pad_edge=False)
+    table = Table(
+        title=Text(counts.path, style="table.title"), title_justify="left", box=None, pad_edge=False
+    )
     table.add_column("flow", overflow="fold")
     for heading in ("packets", "lost", "lost before", "loss %", "resent", "spurious", "RTT ms"):
         table.add_column(heading, justify="right")

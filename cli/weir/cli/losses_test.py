@@ -120,3 +120,18 @@ def test_a_file_that_is_not_a_capture_is_one_line_and_exit_code_2(
     shown = capsys.readouterr().err
     assert shown.startswith(f"weir: {path}: byte 0: this is no capture")
     assert len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize("path", ["server[old].pcap", "x[/bold].pcap"])
+def test_brackets_in_the_name_of_a_capture_are_shown_as_they_are(path: str) -> None:
+    shown = io.StringIO()
+    Console(file=shown, width=100).print(losses_table(replace(counted(5000), path=path)))
+    assert shown.getvalue().startswith(path)
+
+
+def test_brackets_in_a_warning_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    warning = "x[/bold].pcap: cut off"
+    monkeypatch.setattr(losses, "counts_of", lambda *_: replace(counted(5000), warnings=(warning,)))
+    shown = io.StringIO()
+    losses_command([Path("a.pcap")], as_json=False, console=Console(file=shown, width=100))
+    assert warning in shown.getvalue()

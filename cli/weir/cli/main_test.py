@@ -174,3 +174,13 @@ def test_a_table_is_printed_where_the_encoding_lacks_its_characters(tmp_path: Pa
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert " ?  " in done.stdout  # – of a kernel without patches
+
+
+@pytest.mark.parametrize("name", ["x[old].svg", "x[/old].svg"])
+def test_brackets_in_a_path_are_shown_as_they_are(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / name
+    out.parent.mkdir(exist_ok=True)
+    assert run_cli(["topology", str(DEMO), "-o", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"{out}: demo")

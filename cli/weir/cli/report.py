@@ -95,8 +95,8 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
         print(json.dumps(answer))
         return 0
     for line in (*found.notes, *warnings):
-        console.print(line, style="yellow", highlight=False)
-    console.print(f"{found.meta}: {page}", highlight=False, soft_wrap=True)
+        console.print(line, style="yellow", highlight=False, markup=False)
+    console.print(f"{found.meta}: {page}", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

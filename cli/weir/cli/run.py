@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
+from rich.text import Text
 
 from weir.cli import options
 from weir.cli.errors import EXIT_DISK, InputError
@@ -67,7 +68,8 @@ def run_command(
 
     place = None if testbed is None else OnTestbed.read(testbed)
     experiment, run_dir = new_run(config, runs, choice, place)
-    Console(stderr=True).print(f"[bold]{experiment.name}[/bold] → {run_dir}", highlight=False)
+    # Text, not markup, as a path may contain brackets.
+    Console(stderr=True).print(Text.assemble((experiment.name, "bold"), f" → {run_dir}"), highlight=False)
     return make_run(run_dir, plain=plain) or analyse_run(run_dir, as_json=as_json)
 
 
@@ -95,11 +97,12 @@ def make_run(run_dir: Path, *, plain: bool = True) -> int:
     if drawn and ended.problem is not None:
         restore_terminal(notes)
     if ended.problem is not None and ended.exit_status != EXIT_DISK:  # the run has printed a disk error
-        notes.print(f"weir: {ended.problem}", style="red", highlight=False, soft_wrap=True)
+        notes.print(f"weir: {ended.problem}", style="red", highlight=False, markup=False, soft_wrap=True)
     notes.print(
         f"weir: the run {_ENDS[ended.state]}; what it wrote is in {run_dir}",
         style="red",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
     return ended.exit_status or 1

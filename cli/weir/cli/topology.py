@@ -42,7 +42,7 @@ def topology_command(file: Path, out: Path, *, cell: Sequence[str], as_json: boo
     if as_json:
         print(json.dumps({"file": str(out), "phases": len(drawn)}))
     else:
-        console.print(f"{out}: {drawn[0].title}", highlight=False, soft_wrap=True)
+        console.print(f"{out}: {drawn[0].title}", highlight=False, markup=False, soft_wrap=True)
     return 0
 
 

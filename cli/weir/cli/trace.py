@@ -52,13 +52,14 @@ def trace_command(
         print(json.dumps(_summary(replay) | {"file": str(out), "notes": replay.notes}))
         return 0
     for note in replay.notes:
-        console.print(f"weir: {note}", style="yellow", highlight=False, soft_wrap=True)
+        console.print(f"weir: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(
         f"{out}: {script.protocol}, server {script.bytes_of('server'):,} bytes, "
         f"client {script.bytes_of('client'):,} bytes, "
         f"{replay.writes:,} writes in {len(script.blocks):,} blocks, recorded in "
         f"{script.about['recorded_s']:g} s",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
     return 0
