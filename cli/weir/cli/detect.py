@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,9 @@ def detect(
     (docs/one-policer-or-two.md).
     """
     named = [*(flows or []), *(pair or [])]
+    for option, value in (("--jitter", jitter_ms), ("--clock-error", clock_error_ms)):
+        if value == math.inf:
+            raise InputError(f"{option} {value}: no time; valid: a number of milliseconds")
     times = Times(jitter_ms, clock_error_ms)
     return detect_command(name, captures or [], named, times, as_json=as_json, console=Console())
 
