@@ -49,7 +49,14 @@ def train(
     campaigns: Folders,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", metavar="FILE", help="The classifier's file.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The classifier's file.",
+            show_default=False,
+            callback=options.writable,
+        ),
     ],
     axis: Axis = "buffer",
     only: Only = None,

@@ -31,7 +31,13 @@ def export(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The archive; by default named after the runs."),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The archive; by default named after the runs.",
+            callback=options.writable,
+        ),
     ] = None,
     licence: Annotated[
         str,

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from weir.cli import main as cli
+from weir.cli.errors import InputError
 from weir.cli.main import run_cli
+from weir.cli.options import writable
 from weir_tests.kernel.made_up_kernels import add_kernel
 
 COMMANDS = [
@@ -174,6 +177,50 @@ def test_a_table_is_printed_where_the_encoding_lacks_its_characters(tmp_path: Pa
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert " ?  " in done.stdout  # – of a kernel without patches
+
+
+OUTPUTS = (
+    ["topology", "demo", "-o"],
+    ["trace", "a.pcap", "-o"],
+    ["export", "runs/demo/latest", "-o"],
+    ["classifier", "train", "runs/bbr-ml", "-o"],
+)
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("", ".: is a folder"),
+        ("folder", "folder: is a folder"),
+        ("nowhere/x", "nowhere/x: nowhere is no folder; valid: a file in a folder that exists"),
+        ("pipe", "pipe: is a device or a pipe"),
+        ("/dev/null", "/dev/null: is a device or a pipe"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    command: list[str],
+    name: str,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    os.mkfifo("pipe")
+    # The callback alone: as root, a command that did not refuse a device would replace it.
+    with pytest.raises(InputError, match=f"^{re.escape(problem)}"):
+        writable(Path(name))
+    if name != "/dev/null":
+        assert run_cli([*command, name]) == 2
+        assert capsys.readouterr().err.startswith(f"weir: {problem}")
+
+
+def test_a_file_that_exists_may_be_replaced(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old")
+    assert writable(tmp_path / "old") == tmp_path / "old"
+    assert writable(tmp_path / "new") == tmp_path / "new"
 
 
 @pytest.mark.parametrize("name", ["x[old].svg", "x[/old].svg"])

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from weir.cli import completion
+from weir.cli.errors import InputError
 from weir.controlplane.shipped import find_experiment
 
 LARGEST_DEVICE_ID, LARGEST_ELECTION_ID = 2**64 - 1, 2**128 - 1
@@ -18,6 +19,23 @@ LARGEST_BFRUNTIME_ID = 2**32 - 1
 def _find(given: Path | None) -> Path | None:
     """The file of an experiment argument; None while a shell completes a command without one."""
     return None if given is None else find_experiment(given)
+
+
+def writable(given: Path | None) -> Path | None:
+    """The file of an option that names what to write; checked here, before the work whose result it gets.
+
+    Raises InputError where no file can be made, and for devices: a new file takes the place of an old one.
+    """
+    if given is None:
+        return None
+    if given.is_dir():
+        raise InputError(f"{given}: is a folder; valid: the name of a file")
+    if not given.parent.is_dir():
+        raise InputError(f"{given}: {given.parent} is no folder; valid: a file in a folder that exists")
+    # /dev/stdout is a link, which may lead to a file.
+    if given.absolute().parent == Path("/dev") or (given.exists() and not given.is_file()):
+        raise InputError(f"{given}: is a device or a pipe, and no file to replace; valid: the name of a file")
+    return given
 
 
 Experiment = Annotated[
@@ -124,7 +142,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs in
 LoadPipeline = Annotated[
     bool, typer.Option("--load-pipeline", help="Replace another pipeline; empties tables and counters.")
 ]
-OutFile = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="What to write.")]
+OutFile = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help="What to write.", callback=writable)
+]
 Captures = Annotated[
     list[Path],
     typer.Argument(metavar="FILE…", help="Captures (pcap or pcapng), compressed or not.", show_default=False),
