@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +57,7 @@ def detect(
             "--jitter",
             metavar="MS",
             min=0,
+            callback=options.finite,
             help="By how much delays between capture and policer vary; without it, what the captures show.",
             show_default=False,
         ),
@@ -68,6 +68,7 @@ def detect(
             "--clock-error",
             metavar="MS",
             min=0,
+            callback=options.finite,
             help="How far two captures' times may be apart at the policer; without it, 2 ms and half an RTT.",
             show_default=False,
         ),
@@ -82,9 +83,6 @@ def detect(
     (docs/one-policer-or-two.md).
     """
     named = [*(flows or []), *(pair or [])]
-    for option, value in (("--jitter", jitter_ms), ("--clock-error", clock_error_ms)):
-        if value == math.inf:
-            raise InputError(f"{option} {value}: no time; valid: a number of milliseconds")
     times = Times(jitter_ms, clock_error_ms)
     return detect_command(name, captures or [], named, times, as_json=as_json, console=Console())
 

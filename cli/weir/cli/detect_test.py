@@ -132,12 +132,6 @@ def test_a_compressed_capture_gives_the_same_verdicts(
     assert capsys.readouterr().err.startswith(f"weir: {packed}: byte 0: cannot be decompressed: ")
 
 
-@pytest.mark.parametrize("option", ["--jitter", "--clock-error"])
-def test_an_infinite_time_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_cli(["detect", "shared", "a.pcap", option, "inf"]) == 2
-    assert capsys.readouterr().err == f"weir: {option} inf: no time; valid: a number of milliseconds\n"
-
-
 def test_brackets_in_the_name_of_a_capture_are_shown_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

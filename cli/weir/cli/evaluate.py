@@ -48,12 +48,18 @@ def evaluate(
         list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this one; may be repeated.")
     ] = None,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of each scenario.")] = 20,
-    seconds: Annotated[float, typer.Option("--seconds", min=2, help="Length of each simulated run.")] = 20.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=2, callback=options.finite, help="Length of each simulated run.")
+    ] = 20.0,
     seed: Annotated[int, typer.Option("--seed", help="First seed; validate from 1000 on.")] = 0,
     jitter_ms: Annotated[
         float,
         typer.Option(
-            "--jitter", metavar="MS", min=0, help="Mean jitter before the policer, in milliseconds."
+            "--jitter",
+            metavar="MS",
+            min=0,
+            callback=options.finite,
+            help="Mean jitter before the policer, in milliseconds.",
         ),
     ] = 0.0,
     out: Annotated[

@@ -231,3 +231,19 @@ def test_brackets_in_a_path_are_shown_as_they_are(
     out.parent.mkdir(exist_ok=True)
     assert run_cli(["topology", str(DEMO), "-o", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"{out}: demo")
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["detect", "shared", "a.pcap"], "--jitter"),
+        (["detect", "shared", "a.pcap"], "--clock-error"),
+        (["evaluate"], "--jitter"),
+        (["evaluate"], "--seconds"),
+    ],
+)
+def test_an_infinite_number_is_refused(
+    command: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli([*command, option, "inf"]) == 2
+    assert capsys.readouterr().err == f"weir: {option} inf: not a finite number; valid: such as 10\n"

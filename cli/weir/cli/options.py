@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options and arguments that several commands share."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -35,6 +36,13 @@ def writable(given: Path | None) -> Path | None:
     # /dev/stdout is a link, which may lead to a file.
     if given.absolute().parent == Path("/dev") or (given.exists() and not given.is_file()):
         raise InputError(f"{given}: is a device or a pipe, and no file to replace; valid: the name of a file")
+    return given
+
+
+def finite(option: typer.CallbackParam, given: float | None) -> float | None:
+    """The number of an option, which `inf` is none of; raises InputError."""
+    if given == math.inf:
+        raise InputError(f"{option.opts[0]} {given}: not a finite number; valid: such as 10")
     return given
 
 
