@@ -167,7 +167,7 @@ def run_cli(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Entry point of the `weir` program."""
+    """Run the command line of this process, and exit with its code."""
     print_any_character()
     hide_pandas()
     sys.exit(run_cli(sys.argv[1:]))
