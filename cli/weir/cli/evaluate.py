@@ -51,7 +51,7 @@ def evaluate(
     seconds: Annotated[
         float, typer.Option("--seconds", min=2, callback=options.finite, help="Length of each simulated run.")
     ] = 20.0,
-    seed: Annotated[int, typer.Option("--seed", help="First seed; validate from 1000 on.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="First seed; validate from 1000 on.")] = 0,
     jitter_ms: Annotated[
         float,
         typer.Option(

@@ -167,3 +167,11 @@ def test_json_of_a_stopped_evaluation_is_one_line_too(
     shown = capsys.readouterr()
     assert json.loads(shown.out)["complete"] is False
     assert shown.err.startswith("weir: stopped")
+
+
+@pytest.mark.parametrize("paths", [[], ["--paths"]])
+def test_a_negative_seed_is_refused(paths: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["evaluate", *paths, "--seed", "-3"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "weir: Invalid value for '--seed': Input should be greater than"
+    )
