@@ -23,6 +23,7 @@ from rich.table import Table
 from weir.cli import options
 from weir.cli.doctor_switch import switch_command
 from weir.cli.doctor_testbed import testbed_command
+from weir.cli.errors import InputError
 from weir.controlplane.errors import PipelineError
 from weir.rundir.software import repair_command, weir_version
 from weir.topo.sandbox import SandboxError, run_in_sandbox, sandbox_problem
@@ -72,6 +73,8 @@ def doctor(
     that a run needs is missing. With --testbed, the same of each host of the file; nothing there is changed.
     With --target and --address, a Tofino before the first apply; nothing there is changed either.
     """
+    if testbed is not None and (target is not None or address is not None):
+        raise InputError("--testbed with --target or --address; valid: hosts, or a switch")
     if target is not None or address is not None:
         return switch_command(target, address, device_id, as_json=as_json, console=Console())
     if testbed is not None:

@@ -18,6 +18,7 @@ from weir.cli.doctor import (
     virtual_time_check,
     virtual_time_check_here,
 )
+from weir.cli.main import run_cli
 from weir.kernel.store import KernelStore
 
 HEALTHY = Check("iperf3", True, True, "iperf 3.12")
@@ -119,3 +120,10 @@ def test_virtual_time_of_a_user_without_a_home_names_the_variable(monkeypatch: p
     check = virtual_time_check_here()
     assert (check.required, check.ok, check.mend) == (False, False, "XDG_CACHE_HOME=DIR in the environment")
     assert "no home directory" in check.found
+
+
+def test_hosts_and_a_switch_at_once_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["doctor", "--testbed", "x.yaml", "--target", "tofino", "--address", "192.0.2.1"]) == 2
+    assert capsys.readouterr().err == (
+        "weir: --testbed with --target or --address; valid: hosts, or a switch\n"
+    )
