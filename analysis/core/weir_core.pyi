@@ -13,7 +13,7 @@ class CaptureError(ValueError):
     """A file that cannot be read as what it should be: where, what was found, what would be valid."""
 
     path: str
-    offset: int
+    offset: int | None
     problem: str
     valid: str
 

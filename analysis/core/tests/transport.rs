@@ -146,7 +146,7 @@ fn a_capture_that_ends_inside_a_record_header_is_an_error_at_that_record() {
     let second_record = 24 + 16 + 14 + 20 + 24;
     let error = read(&whole[..second_record + 7]).expect_err("a part of a capture");
     assert_eq!(error.problem, "the file ends inside a record");
-    assert_eq!(error.offset, second_record as u64);
+    assert_eq!(error.offset, Some(second_record as u64));
 
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(&whole[..second_record + 7])
@@ -173,7 +173,7 @@ fn a_capture_that_ends_inside_a_frame_is_read_up_to_it() {
 #[test]
 fn what_is_no_capture_is_an_error() {
     for bytes in [&b""[..], b"no capture at all, but text of some length"] {
-        assert_eq!(read(bytes).expect_err("this is no capture").offset, 0);
+        assert_eq!(read(bytes).expect_err("this is no capture").offset, Some(0));
     }
 }
 

@@ -378,8 +378,9 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
     console.print(table, markup=False)
     virtual_s = sum(run.traffic_s for run in left if run.is_virtual)
     of = f" for {duration_text(virtual_s)} of virtual time" if virtual_s else ""
+    runs = len(campaign.runs)
     console.print(
-        f"{len(campaign.runs)} runs, {len(done)} done, {len(left)} to do with {jobs} at a time: about "
+        f"{runs} run{'' if runs == 1 else 's'}, {len(done)} done, {len(left)} to do with {jobs} at a time: about "
         f"{duration_text(seconds)}{of} ({estimate.basis(left)})",
         highlight=False,
         soft_wrap=True,

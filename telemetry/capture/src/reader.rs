@@ -68,8 +68,7 @@ impl CaptureReader<Source> {
     /// # Errors
     /// [`CaptureError`] when the file cannot be opened, is empty, or is no capture with a supported link type.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
-        let source = Source::open(path)
-            .map_err(|error| CaptureError::new(path, 0, error.to_string(), "a readable capture"))?;
+        let source = Source::open(path).map_err(|error| CaptureError::unreadable(path, &error))?;
         Self::new(source, path)
     }
 }

@@ -155,7 +155,7 @@ fn a_new_section_begins_with_interfaces_of_its_own() {
     let mut without = File::new(false);
     without.packet(0, 0, 1, b"c");
     let error = read(&without.bytes).expect_err("no interface");
-    assert_eq!(error.offset, 28);
+    assert_eq!(error.offset, Some(28));
     assert!(error.problem.contains("interface 0"), "{error}");
 }
 
@@ -177,7 +177,7 @@ fn what_cannot_be_read_is_named_with_its_byte() {
     let mut damaged = File::new(false);
     damaged.bytes.extend([0xff; 64]);
     let error = read(&damaged.bytes).expect_err("damaged");
-    assert_eq!(error.offset, 28);
+    assert_eq!(error.offset, Some(28));
     assert!(error.to_string().contains("damaged"), "{error}");
 
     let mut obsolete = File::new(false);

@@ -103,9 +103,8 @@ fn owners(captures: &[HostCapture]) -> Result<FxHashMap<IpAddr, u32>, CaptureErr
                 .is_some_and(|other| other != host)
             {
                 let problem = format!("address {address} is claimed by another capture as well");
-                return Err(CaptureError::new(
+                return Err(CaptureError::of_file(
                     &capture.path,
-                    0,
                     problem,
                     "one capture per host address",
                 ));

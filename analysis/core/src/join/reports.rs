@@ -53,7 +53,7 @@ pub struct Reports<'a, B> {
 impl<B: Iterator<Item = Result<RecordBatch, ArrowError>>> Reports<'_, B> {
     /// All reports in order of arrival.
     pub(super) fn read(self) -> Result<Reported, CaptureError> {
-        let fail = |problem: String| CaptureError::new(self.path, 0, problem, VALID);
+        let fail = |problem: String| CaptureError::of_file(self.path, problem, VALID);
         let mut found = Reported::default();
         for batch in self.batches {
             let batch = batch.map_err(|error| fail(error.to_string()))?;

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,12 +67,12 @@ fn play(
     // All are opened before the first is read: their writer may open all before it writes to any.
     let mut opened = Vec::new();
     for (port, path) in files {
-        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let file = File::open(path).map_err(|error| CaptureError::unreadable(path, &error))?;
         opened.push((*port, path, file));
     }
     let mut readers = Vec::new();
     for (port, path, file) in opened {
-        let source = Source::new(file).map_err(|error| unreadable(path, &error))?;
+        let source = Source::new(file).map_err(|error| CaptureError::unreadable(path, &error))?;
         readers.push((port, CaptureReader::new(source, path)?));
     }
     std::thread::sleep(wait);
@@ -97,10 +96,6 @@ fn play(
             }
         }
     }
-}
-
-fn unreadable(path: &Path, error: &io::Error) -> CaptureError {
-    CaptureError::new(path, 0, error.to_string(), "a readable capture")
 }
 
 fn read(port: u32, reader: &mut CaptureReader<Source>) -> Result<Option<Next>, CaptureError> {
