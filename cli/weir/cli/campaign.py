@@ -380,8 +380,8 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
     of = f" for {duration_text(virtual_s)} of virtual time" if virtual_s else ""
     runs = len(campaign.runs)
     console.print(
-        f"{runs} run{'' if runs == 1 else 's'}, {len(done)} done, {len(left)} to do with {jobs} at a time: about "
-        f"{duration_text(seconds)}{of} ({estimate.basis(left)})",
+        f"{runs} run{'' if runs == 1 else 's'}, {len(done)} done, {len(left)} to do with {jobs} at a time: "
+        f"about {duration_text(seconds)}{of} ({estimate.basis(left)})",
         highlight=False,
         soft_wrap=True,
     )
