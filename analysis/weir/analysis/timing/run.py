@@ -315,7 +315,7 @@ def _within_readings(solution: Solution, readings: Mapping[str, Sequence[ClockRe
 
 
 def _without_steps(of_root: Sequence[Piece], shown_ns: int) -> int:
-    """What the root's clock shows before a run or after it, as if it had not been set."""
+    """The time of the root's clock before a run or after it, as if the clock had not been set."""
     piece = of_root[0] if shown_ns <= of_root[0].source_ns else of_root[-1]
     return piece.target_ns + shown_ns - piece.source_ns
 
