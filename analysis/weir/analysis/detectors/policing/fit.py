@@ -61,7 +61,7 @@ MEDIAN_OF_SCALE = 0.414
 REACH_OF_SCALE = 4.0
 BURST_SPREADS, RATE_SPREADS = 1.25, 0.4
 """Half the intervals' widths due to shared delays, in spreads of the delays: × rate for the burst; ÷ the time
-for which the bucket had not been full for the rate. With these 95 and 97 % of 266 intervals under jitter held
+for which the bucket had not been full for the rate. With these 94 and 96 % of 266 intervals under jitter held
 the burst and the rate (seeds below 170)."""
 MOST_SPREAD, TICK_S = 3.0, 1e-9
 """Of the rate's logarithm; the resolution of times."""
