@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the fuzz targets one after the other, and say what they found.
+"""Run the fuzz targets, one on each processor at a time, and say what they found.
 
-Usage: python fuzz/run.py [--target NAME] [--time SECONDS] [--seed N] [--input FILE] [--keep] [-- OPTION ...]
+Usage: python fuzz/run.py [--target NAME] [--time SECONDS] [--jobs N] [--seed N] [--input FILE] [--keep]
+    [-- OPTION ...]
 
 Each target starts with the corpus of the repository, `fuzz/corpus/NAME.zip`, and with what earlier runs have
 added to `target/fuzzing/corpus/NAME`. `--keep` replaces the repository's corpus by the least part of both
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -46,8 +48,10 @@ MOST_BYTES = 4096
 """Longest input, except of captures."""
 LONG = {"captures": 65_536}
 LIMITS = ("-timeout=120", "-rss_limit_mb=3072", "-print_final_stats=1", "-verbosity=1")
-INTERRUPTED = 72
-"""libFuzzer's exit code after a signal that asks it to stop."""
+INTERRUPTED = (72, 130)
+"""Exit codes of libFuzzer and of atheris after a signal that asks them to stop."""
+INTERRUPTED_HERE = 130
+"""This program's, as of a shell's command after Ctrl-C."""
 MOST_INPUTS = 300
 """What `--keep` keeps of a target: the shortest inputs. Longer runs find the others again."""
 
@@ -57,9 +61,13 @@ _COUNTERS = re.compile(r"^INFO: Loaded \d+ modules?\s+\((\d+) inline", re.M)
 
 @dataclass(frozen=True)
 class Result:
-    """What a target did. `covered` of `counters` edges were reached; Python has no number of all."""
+    """What a target did. `covered` of `counters` edges were reached; Python has no number of all.
+
+    `processor_s` is less than the time given where other programs used the processors, too.
+    """
 
     target: str
+    processor_s: float
     executions: int
     covered: int
     counters: int | None
@@ -74,6 +82,13 @@ def main() -> int:
     )
     parser.add_argument("--target", action="append", choices=TARGETS, help="default: all of them")
     parser.add_argument("--time", type=int, default=60, metavar="SECONDS", help="for each target")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        metavar="N",
+        help="targets at a time; default: one on each processor (%(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="the same executions on one machine; 0: others")
     parser.add_argument("--input", type=Path, metavar="FILE", help="run this input of one target, no others")
     parser.add_argument("--keep", action="store_true", help="reduce the corpus into the repository's")
@@ -82,17 +97,31 @@ def main() -> int:
     targets = given.target or list(TARGETS)
     if given.input and len(targets) != 1:
         parser.error("--input needs one --target")
+    if given.jobs < 1:
+        parser.error(f"--jobs {given.jobs}; valid: 1 or more")
     if any(target in COMPILED for target in targets):
         _build()
     if given.input:
-        return _run(targets[0], (*LIMITS, *given.options, str(given.input)))[0]
+        return _run(targets[0], (*LIMITS, *given.options, str(given.input))).code
     if given.keep:
         for target in targets:
             _keep(target)
         return 0
-    results = [_fuzz(target, given.time, given.seed, given.options) for target in targets]
+    interrupted = False
+    with ThreadPoolExecutor(given.jobs) as pool:
+        runs = [pool.submit(_fuzz, target, given.time, given.seed, given.options) for target in targets]
+        try:
+            for run in runs:
+                run.result()
+        except KeyboardInterrupt:
+            # Ctrl-C reaches the targets, too: they end and print their statistics.
+            interrupted = True
+            pool.shutdown(cancel_futures=True)
+    results = [run.result() for run in runs if not run.cancelled()]
     print(json.dumps({"seconds_each": given.time, "targets": [asdict(result) for result in results]}))
-    return int(any(result.found for result in results))
+    if any(result.found for result in results):
+        return 1
+    return INTERRUPTED_HERE if interrupted else 0
 
 
 def _build() -> None:
@@ -128,22 +157,24 @@ def _fuzz(target: str, time_s: int, seed: int, options: Sequence[str]) -> Result
         *options,
         str(corpus),
     )
-    code, log = _run(target, arguments, quiet=True)
+    ended = _run(target, arguments, quiet=True)
+    code, log = ended.code, ended.log
     last = (_PROGRESS.findall(log) or [("0", "0", "0", "0")])[-1]
     counters = _COUNTERS.search(log)
     result = Result(
         target,
+        round(ended.processor_s, 1),
         int(last[0]),
         int(last[1]),
         int(counters[1]) if counters else None,
         int(last[3]),
-        code not in (0, INTERRUPTED),
+        code not in (0, *INTERRUPTED),
     )
     of = f" of {result.counters}" if result.counters else ""
-    interrupted = ", interrupted" if code == INTERRUPTED else ""
+    interrupted = ", interrupted" if code in INTERRUPTED else ""
     print(
         f"{target}: {result.executions} executions, {result.covered}{of} edges, "
-        f"corpus {result.corpus}{interrupted}",
+        f"corpus {result.corpus}, {result.processor_s:.0f} s of processor time{interrupted}",
         flush=True,
     )
     if result.found:
@@ -154,24 +185,33 @@ def _fuzz(target: str, time_s: int, seed: int, options: Sequence[str]) -> Result
     return result
 
 
-def _run(target: str, arguments: Sequence[str], *, quiet: bool = False) -> tuple[int, str]:
-    """The exit code of a target and, if `quiet`, what it printed."""
+@dataclass(frozen=True)
+class _Ended:
+    code: int
+    log: str
+    processor_s: float
+
+
+def _run(target: str, arguments: Sequence[str], *, quiet: bool = False) -> _Ended:
+    """How a target ended and, if `quiet`, what it printed."""
     environment: Mapping[str, str] = os.environ | {"WEIR_FUZZ_TARGET": target, "RUST_BACKTRACE": "0"}
     if target in COMPILED:
         command = [str(BUILD / "fuzz" / "fuzz"), *arguments]
     else:
         command = [sys.executable, str(ROOT / "fuzz" / "python_targets.py"), *arguments]
-    output = subprocess.PIPE if quiet else None
-    done = subprocess.run(
+    with subprocess.Popen(
         command,
         env=environment,
-        stdout=output,
+        stdout=subprocess.PIPE if quiet else None,
         stderr=subprocess.STDOUT if quiet else None,
         text=True,
         errors="replace",
-        check=False,
-    )
-    return done.returncode, done.stdout or ""
+    ) as process:
+        log = process.stdout.read() if process.stdout else ""
+        # Popen.wait would not tell the processor time.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return _Ended(process.returncode, log, used.ru_utime + used.ru_stime)
 
 
 def _packed(target: str) -> Path:
@@ -198,9 +238,9 @@ def _keep(target: str) -> None:
         least.mkdir(parents=True, exist_ok=True)
         for old in least.iterdir():
             old.unlink()
-        code, log = _run(target, (*LIMITS, "-set_cover_merge=1", str(least), str(corpus)), quiet=True)
-        if code != 0:
-            raise SystemExit(f"{target}: the corpus cannot be reduced\n{log[-2000:]}")
+        ended = _run(target, (*LIMITS, "-set_cover_merge=1", str(least), str(corpus)), quiet=True)
+        if ended.code != 0:
+            raise SystemExit(f"{target}: the corpus cannot be reduced\n{ended.log[-2000:]}")
     inputs = sorted((path.read_bytes() for path in least.iterdir()), key=lambda data: (len(data), data))
     _pack(target, inputs[:MOST_INPUTS])
     size = _packed(target).stat().st_size
