@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from weir.api.errors import RunFailedError, RunInterrupted
-from weir.api.progress import shower
+from weir.api.progress import Show, shower
 from weir.api.run import Run, open_run
 from weir.controlplane.given import Given, read_given
 from weir.rundir.digest import record_digest
@@ -45,23 +45,25 @@ def run(
         OSError: the directory cannot be written.
     """
     text, path = read_given(config)
-    experiment, run_dir = new_run_of(text, path, Path(runs))
-    show = shower(progress)
+    with new_run_of(text, path, Path(runs)) as (experiment, run_dir):
+        return _make(experiment.name, run_dir, shower(progress))
 
+
+def _make(name: str, run_dir: Path, show: Show) -> Run:
     def on_line(line: str) -> None:
         step = Step.of(line)
         if step is not None:
-            show(f"{experiment.name}: {step.text}")
+            show(f"{name}: {step.text}")
 
-    show(f"{experiment.name}: {run_dir}")
+    show(f"{name}: {run_dir}")
     ended = run_prepared(run_dir, _PROGRAM, on_line=on_line)
     if ended.state == "interrupted":
         raise RunInterrupted(run_dir, ended.error or "the run was stopped early")
     if not ended.complete:
         raise RunFailedError(run_dir, ended.problem or ended.error or f"exit code {ended.exit_status}")
-    show(f"{experiment.name}: analysing")
+    show(f"{name}: analysing")
     made = open_run(run_dir).analyse()
     record_digest(run_dir)
     drop_captures(run_dir)
-    show(f"{experiment.name}: {run_dir}: {made.result.headline}")
+    show(f"{name}: {run_dir}: {made.result.headline}")
     return made

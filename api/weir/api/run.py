@@ -94,8 +94,11 @@ class Run:
         """Why there are no results, or only parts; None for a complete run with its analysis."""
         manifest = self.manifest
         if manifest.complete:
-            analysed = self._files.result.is_file()
-            return None if analysed else "the run has not been analysed; Run.analyse() does that"
+            if self._files.result.is_file():
+                return None
+            if is_held(self.path):
+                return "the run is being analysed"
+            return "the run has not been analysed; Run.analyse() does that"
         if manifest.state == "running":
             return f"the run {'is not over yet' if is_held(self.path) else 'was killed before its end'}"
         if manifest.state == "failed":

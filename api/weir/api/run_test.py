@@ -18,7 +18,7 @@ import pytest
 
 import weir
 from weir.analysis.result import analyse
-from weir.rundir.directory import hold
+from weir.rundir.directory import held, hold
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest_file import ManifestFile
 from weir_tests.analysis.synthetic_run import write_run as write_synthetic_run
@@ -196,6 +196,12 @@ def test_a_run_in_progress_says_so(tmp_path: Path) -> None:
     run = incomplete(tmp_path, state="running")
     hold(tmp_path)
     assert run.problem == "the run is not over yet"
+
+
+def test_a_run_under_analysis_says_so(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    with held(tmp_path):
+        assert weir.open_run(tmp_path).problem == "the run is being analysed"
 
 
 def test_a_run_without_its_analysis_is_analysed_on_request(tmp_path: Path) -> None:

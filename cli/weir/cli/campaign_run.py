@@ -21,6 +21,7 @@ from weir.cli.failures import report_error
 from weir.cli.run import analyse_run, make_run
 from weir.rundir.directory import hold
 from weir.rundir.outputs import print_any_character
+from weir.runner.ended import end_recorded
 from weir.runner.outer import is_virtual
 from weir.topo.linux import die_with_parent
 
@@ -38,7 +39,8 @@ def main() -> int:
     hold(run_dir)
     die_with_parent(parent)
     try:
-        code = make_run(run_dir)
+        with end_recorded(run_dir):
+            code = make_run(run_dir)
         if code != 0:
             return code
         # In virtual time the next run waits for the analysis too: it disturbs nothing, but takes memory.

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from weir.cli import completion, options
 from weir.cli.errors import InputError
-from weir.rundir.directory import RunDirectory
+from weir.rundir.directory import RunDirectory, held, is_held
 
 
 def report(
@@ -45,7 +45,7 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
     """Rebuild the result and report of one run, or write one page about several runs and captures.
 
     Raises:
-        InputError: a path is neither a run directory nor a file.
+        InputError: a path is neither a run directory nor a file, or is a run under way.
         RunFileError, CaptureError: a file of a run, or a capture, is missing or malformed.
         OSError: a file cannot be read or written.
     """
@@ -59,9 +59,13 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
             raise InputError(
                 f"{path}: no {manifest.name} in it; valid: a run directory (runs/demo/latest) or a capture"
             )
+        # Two analyses of a run at a time: the one that ends first may delete the captures (`keep: results`).
+        if path.is_dir() and is_held(path):
+            raise InputError(f"{path}: the run is under way; valid: a run that has ended")
     if len(paths) == 1 and paths[0].is_dir() and out is None:
-        code = report_run(paths[0], as_json=as_json, console=console)
-        drop_captures(paths[0])
+        with held(paths[0]):
+            code = report_run(paths[0], as_json=as_json, console=console)
+            drop_captures(paths[0])
         return code
     directory = out or default_directory(paths)
     records = Records()

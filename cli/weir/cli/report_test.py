@@ -10,6 +10,7 @@ import pytest
 from weir.analysis.figures import browser
 from weir.cli.main import run_cli
 from weir.cli.report import default_directory, title_of
+from weir.rundir.directory import held
 from weir_tests.analysis.tcp_capture import write_run
 
 
@@ -66,3 +67,13 @@ def test_a_path_that_is_neither_run_nor_capture_is_refused(
     (tmp_path / "text").write_text("no capture")
     assert run_cli(["report", str(tmp_path / "text")]) == 2
     assert capsys.readouterr().err.startswith(f"weir: {tmp_path / 'text'}: ")
+
+
+def test_a_run_under_way_is_not_analysed_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path)
+    with held(tmp_path):
+        assert run_cli(["report", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"weir: {tmp_path}: the run is under way; valid: a run that has ended\n"
+    assert not (tmp_path / "result.json").exists()

@@ -67,10 +67,10 @@ def run_command(
     from weir.runner.prepare import OnTestbed, new_run
 
     place = None if testbed is None else OnTestbed.read(testbed)
-    experiment, run_dir = new_run(config, runs, choice, place)
-    # Text, not markup, as a path may contain brackets.
-    Console(stderr=True).print(Text.assemble((experiment.name, "bold"), f" → {run_dir}"), highlight=False)
-    return make_run(run_dir, plain=plain) or analyse_run(run_dir, as_json=as_json)
+    with new_run(config, runs, choice, place) as (experiment, run_dir):
+        # Text, not markup, as a path may contain brackets.
+        Console(stderr=True).print(Text.assemble((experiment.name, "bold"), f" → {run_dir}"), highlight=False)
+        return make_run(run_dir, plain=plain) or analyse_run(run_dir, as_json=as_json)
 
 
 def make_run(run_dir: Path, *, plain: bool = True) -> int:

@@ -144,15 +144,18 @@ def test_what_bmv2_cannot_do_is_refused_with_its_line_before_anything_starts(
     tmp_path: Path, old: str, new: str, line: str
 ) -> None:
     assert old in ON_BMV2
-    with pytest.raises(ConfigError) as error:
-        new_run_of(ON_BMV2.replace(old, new), PATH, tmp_path)
+    with pytest.raises(ConfigError) as error, new_run_of(ON_BMV2.replace(old, new), PATH, tmp_path):
+        pass
     assert error.value.lines == (line,)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_virtual_time_by_option_is_refused_on_bmv2(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^x\.yaml: --time virtual: bmv2 has not been tried in virtual"):
-        new_run_of(ON_BMV2, PATH, tmp_path, TimeChoice("virtual"))
+    with (
+        pytest.raises(ConfigError, match=r"^x\.yaml: --time virtual: bmv2 has not been tried in virtual"),
+        new_run_of(ON_BMV2, PATH, tmp_path, TimeChoice("virtual")),
+    ):
+        pass
 
 
 def test_a_run_on_a_bmv2_that_is_not_installed_is_one_line(
@@ -160,8 +163,8 @@ def test_a_run_on_a_bmv2_that_is_not_installed_is_one_line(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     runs = tmp_path / "runs"
-    with pytest.raises(ToolMissingError) as error:
-        new_run_of(ON_BMV2, PATH, runs)
+    with pytest.raises(ToolMissingError) as error, new_run_of(ON_BMV2, PATH, runs):
+        pass
     assert str(error.value) == (
         f"switch.target: bmv2: {BMV2} is not on PATH (https://github.com/p4lang/behavioral-model); "
         "valid: bmv2's official packages, or target: softswitch"
@@ -174,8 +177,8 @@ def test_directories_that_a_sandbox_does_not_see_are_refused_before_one_is_made(
     link = tmp_path / "link"
     link.symlink_to("/run/weir-test")
     for runs in (Path("/run/weir-test/runs"), link / "runs"):
-        with pytest.raises(ConfigError) as error:
-            new_run_of(VALID, PATH, runs)
+        with pytest.raises(ConfigError) as error, new_run_of(VALID, PATH, runs):
+            pass
         assert str(error.value) == (
             "/run/weir-test/runs: a run cannot write there, as its sandbox has a /run of its own; "
             "valid: --runs with a directory that is not below /run"
@@ -261,14 +264,14 @@ def test_what_a_run_needs_to_know_of_a_switch_elsewhere_is_named(
     tmp_path: Path, old: str, new: str, line: str
 ) -> None:
     assert old in ELSEWHERE
-    with pytest.raises(ConfigError) as error:
-        new_run_of(ELSEWHERE.replace(old, new), PATH, tmp_path)
+    with pytest.raises(ConfigError) as error, new_run_of(ELSEWHERE.replace(old, new), PATH, tmp_path):
+        pass
     assert error.value.lines == (line,)
 
 
 def test_each_interface_that_a_run_cannot_take_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as error:
-        new_run_of(ELSEWHERE, PATH, tmp_path)
+    with pytest.raises(ConfigError) as error, new_run_of(ELSEWHERE, PATH, tmp_path):
+        pass
     first, second, third = error.value.lines
     assert first.startswith(
         "x.yaml:5: switch.ports.a.interface: this machine has no interface weir-none1; valid: "
@@ -281,8 +284,11 @@ def test_each_interface_that_a_run_cannot_take_is_named(tmp_path: Path) -> None:
 def test_taking_network_cards_needs_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weir.runner.checks.card_problem", lambda _name: None)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(
-        SandboxError, match=r"^switch\.ports: the run takes network cards .* needs root; valid"
+    with (
+        pytest.raises(
+            SandboxError, match=r"^switch\.ports: the run takes network cards .* needs root; valid"
+        ),
+        new_run_of(ELSEWHERE, PATH, tmp_path),
     ):
-        new_run_of(ELSEWHERE, PATH, tmp_path)
+        pass
     assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,11 +21,12 @@ from weir.controlplane.config import (
 )
 from weir.kernel.debian import DEBIAN_SERIES
 from weir.kernel.store import KernelStore, kernels_folder
-from weir.rundir.directory import RunDirectory, make_run_dir, point_latest_to
+from weir.rundir.directory import RunDirectory, held, make_run_dir, point_latest_to
 from weir.rundir.manifest import CampaignRun, TestbedRecord, VirtualTime
 from weir.rundir.manifest_file import ManifestFile
 from weir.rundir.whole_files import write_whole
 from weir.runner.checks import check_machine, check_place, check_runnable, check_virtual
+from weir.runner.ended import end_recorded
 from weir.runner.inputs import Inputs, keep_inputs, read_inputs
 from weir.testbed.inventory import TESTBED, TestbedConfig
 from weir.testbed.joined import on_testbed, problems
@@ -81,23 +84,29 @@ class TimeChoice:
     memory_mb: int = MEMORY_MB
 
 
+@contextmanager
 def new_run(
     config: Path, runs: Path, choice: TimeChoice | None = None, testbed: OnTestbed | None = None
-) -> tuple[ExperimentConfig, Path]:
+) -> Iterator[tuple[ExperimentConfig, Path]]:
     """Check an experiment file and create a run directory in `runs`/<name>, to which `latest` then points.
+
+    The directory's lock is held until the end of the block, which makes the run and analyses it. An error or
+    Ctrl-C that the block does not handle is recorded as the end of the run, if that had no other one.
 
     Raises ConfigError, KernelInputError, OSError, SandboxError, ToolMissingError.
     """
-    return new_run_of(read_text(config), config, runs, choice, testbed)
+    with new_run_of(read_text(config), config, runs, choice, testbed) as made:
+        yield made
 
 
+@contextmanager
 def new_run_of(
     text: str,
     config: Path,
     runs: Path,
     choice: TimeChoice | None = None,
     testbed: OnTestbed | None = None,
-) -> tuple[ExperimentConfig, Path]:
+) -> Iterator[tuple[ExperimentConfig, Path]]:
     """As `new_run`, from text; `config` is for messages; paths are relative to its folder."""
     source = Source.parse(text, str(config))
     experiment = experiment_of(source.data, source)
@@ -116,9 +125,11 @@ def new_run_of(
         check_place(runs)
     inputs = read_inputs(experiment, config)
     run_dir = make_run_dir(runs / experiment.name)
-    prepare(run_dir, experiment, text.encode(), inputs, virtual_time=virtual_time, testbed=testbed)
-    point_latest_to(run_dir)
-    return experiment, run_dir
+    # A directory without a manifest is no run, so nobody sees this one before it is held.
+    with held(run_dir), end_recorded(run_dir):
+        prepare(run_dir, experiment, text.encode(), inputs, virtual_time=virtual_time, testbed=testbed)
+        point_latest_to(run_dir)
+        yield experiment, run_dir
 
 
 def prepare(

@@ -104,32 +104,13 @@ def run_in_sandbox(
         inner = [find_tool("setpriv"), "--bounding-set", _KEPT, "--", sys.executable]
         command = [find_tool("unshare"), *_unshare_flags(), "--", *inner, "-c", _START]
     control_read, control_write = os.pipe()
-    passed, environment = [control_read], dict(os.environ)
-    environment.pop(ORIGIN_VARIABLE, None)
-    environment[KEPT_OPEN_VARIABLE] = ",".join(map(str, kept_open))
-    try:
-        if with_origin:
-            passed.append(os.open("/proc/self/ns/net", os.O_RDONLY))
-            environment[ORIGIN_VARIABLE] = str(passed[-1])
-        process = subprocess.Popen(
-            [*command, json.dumps(sys.path), str(control_read), str(grace_s), module, *argv],
-            stdin=subprocess.DEVNULL,
-            stdout=None if on_line is None else subprocess.PIPE,
-            pass_fds=[*passed, *kept_open],
-            env=environment,
-            start_new_session=True,
-            text=True,
-            errors="replace",  # a locale's bytes that are not those of this process
-        )
-    except BaseException:
-        os.close(control_write)
-        raise
-    finally:
-        for descriptor in passed:
-            os.close(descriptor)
-    stopper = _Stopper(process, control_write, announce=announce_stop, grace_s=None if isolated else grace_s)
+    stopper = _Stopper(control_write, announce=announce_stop, grace_s=None if isolated else grace_s)
+    # Before the process starts: a stop that comes meanwhile waits for it in the pipe.
     previous = {number: signal.signal(number, stopper) for number in _stop_signals()}
     try:
+        command = [*command, json.dumps(sys.path), str(control_read), str(grace_s), module, *argv]
+        process = _start(command, control_read, kept_open, piped=on_line is not None, with_origin=with_origin)
+        stopper.process = process
         if on_line is not None:
             _read_lines(process, on_line, stopper)
         code = process.wait()
@@ -138,6 +119,32 @@ def run_in_sandbox(
             signal.signal(number, handler)
         stopper.close()
     return code if code >= 0 else 128 - code
+
+
+def _start(
+    command: list[str], control_read: int, kept_open: Sequence[int], *, piped: bool, with_origin: bool
+) -> "subprocess.Popen[str]":
+    """Start the sandbox's first process, and close what only that needs."""
+    passed, environment = [control_read], dict(os.environ)
+    environment.pop(ORIGIN_VARIABLE, None)
+    environment[KEPT_OPEN_VARIABLE] = ",".join(map(str, kept_open))
+    try:
+        if with_origin:
+            passed.append(os.open("/proc/self/ns/net", os.O_RDONLY))
+            environment[ORIGIN_VARIABLE] = str(passed[-1])
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if piped else None,
+            pass_fds=[*passed, *kept_open],
+            env=environment,
+            start_new_session=True,
+            text=True,
+            errors="replace",  # a locale's bytes that are not those of this process
+        )
+    finally:
+        for descriptor in passed:
+            os.close(descriptor)
 
 
 def _read_lines(
@@ -168,12 +175,11 @@ def _stop_signals() -> list[signal.Signals]:
 class _Stopper:
     """Signal handler of the outer process: first requests a stop, then kills."""
 
-    def __init__(
-        self, process: "subprocess.Popen[str]", control: int, *, announce: bool, grace_s: float | None
-    ) -> None:
+    def __init__(self, control: int, *, announce: bool, grace_s: float | None) -> None:
         """With `grace_s`, nobody but this process ends a program that does not stop."""
+        self.process: subprocess.Popen[str] | None = None
+        """The sandbox's first process, once it has started."""
         self._grace_s = grace_s
-        self._process = process
         self._control = control
         self._announce = announce
         self._requested = self._killing = False
@@ -198,9 +204,13 @@ class _Stopper:
     def _kill_after(self, seconds: float) -> None:
         if self._force is not None:
             self._force.cancel()
-        self._force = threading.Timer(seconds, self._process.kill)
+        self._force = threading.Timer(seconds, self._end_process)
         self._force.daemon = True
         self._force.start()
+
+    def _end_process(self) -> None:
+        if self.process is not None:
+            self.process.kill()
 
     def _send(self, request: bytes) -> None:
         try:
