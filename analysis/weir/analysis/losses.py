@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.analysis.tables import TCP, delivery_rates_from_arrow
+
 
 @dataclass(frozen=True)
 class FlowLosses:
@@ -44,15 +46,20 @@ class FlowLosses:
 
     @property
     def loss_ratio(self) -> float | None:
-        """Inferred losses ÷ packets sent, with those lost before the point of capture."""
-        return self.losses.num_rows / (self.packets + self.losses_before) if self.packets else None
+        """Inferred losses ÷ packets sent, with those lost before the point of capture; None if not TCP."""
+        if self.protocol != TCP or not self.packets:
+            return None
+        losses = int(self.losses.num_rows)
+        return losses / (self.packets + self.losses_before)
 
     def summary(self) -> dict[str, Any]:
-        """The flow without the list of its losses, ready for JSON."""
+        """The flow without the list of its losses, ready for JSON; without TCP, what is inferred is None."""
         causes = self.losses["cause"].value_counts().to_pylist()
+        inferred = {name: getattr(self, name) for name in ("retransmissions", "spurious", "losses_before")}
+        inferred["losses"] = self.losses.num_rows - self.losses_before
         return {
-            **{name: getattr(self, name) for name in _FLOW_COLUMNS if name != "flow"},
-            "losses": self.losses.num_rows - self.losses_before,
+            **{name: getattr(self, name) for name in _FLOW_COLUMNS if name not in ("flow", *inferred)},
+            **(inferred if self.protocol == TCP else dict.fromkeys(inferred)),
             "loss_ratio": self.loss_ratio,
             "causes": {str(entry["values"]): int(entry["counts"]) for entry in causes},
             "delivery_rate_bps": self._delivery_rate(),
@@ -167,8 +174,6 @@ def capture_losses(
     """Split the tables of `weir_core.read_losses` by flow."""
     import numpy as np
     import pyarrow as pa
-
-    from weir.analysis.tables import delivery_rates_from_arrow
 
     events = pa.table(losses).sort_by([("flow", "ascending"), ("sent_ns", "ascending")])
     numbers = np.asarray(events["flow"].to_numpy())

@@ -48,6 +48,13 @@ def test_losses_before_the_capture_are_counted_apart_and_belong_to_the_ratio() -
     assert summary["loss_ratio"] == 2 / 8
 
 
+def test_nothing_is_inferred_from_a_flow_without_tcp() -> None:
+    flow = replace(capture().flows[2], protocol=17)
+    inferred = ("losses", "losses_before", "loss_ratio", "retransmissions", "spurious")
+    assert [flow.summary()[name] for name in inferred] == [None] * 5
+    assert flow.summary()["packets"] == 3
+
+
 def test_delivery_rates_are_split_by_flow_and_summed_up() -> None:
     found = capture()
     assert found.flows[0].delivery_rates_bps.tolist() == [5e6]
