@@ -366,6 +366,15 @@ def test_the_csv_has_every_row_and_empty_cells_for_missing_values(made_up: Study
     assert gain[2] == ["80.0", "20.0", "", "0"]
 
 
+def test_names_between_backquotes_are_code_on_the_page_and_nothing_else_becomes_markup() -> None:
+    table = Table("t", "T", f"`shared` of {HOSTILE}", ("a",), ((1,),))
+    page = render_study(Study("s", "", (Section("a", "A", "by `make x`", (table,)),), ("a note on `weir`",)))
+    assert "`" not in page[: page.index("<script")]
+    for name in ("shared", "make x", "weir"):
+        assert f"<code>{name}</code>" in page
+    assert HOSTILE not in page
+
+
 def test_the_page_loads_nothing_and_no_name_becomes_script(made_up: Study) -> None:
     source = render_study(made_up)
     assert "default-src 'none'" in source

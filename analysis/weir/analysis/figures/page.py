@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from weir.analysis.figures.browser import BrowserError, opened
 from weir.analysis.figures.figure import Figure, Link, Table
@@ -23,6 +23,7 @@ from weir.analysis.report.render import data_script, plotly_script, style
 from weir.rundir.whole_files import write_whole
 
 _HERE = Path(__file__).parent
+_CODE = re.compile(r"`([^`]+)`")
 
 
 class DrawingError(RuntimeError):
@@ -39,6 +40,7 @@ def render_study(study: Study, *, files: bool = True, drawn: bool = True) -> str
         lstrip_blocks=True,
     )
     environment.filters["cell"] = _cell
+    environment.filters["prose"] = _prose
     return environment.get_template("study.html.j2").render(
         study=study,
         is_figure=lambda item: isinstance(item, Figure),
@@ -117,6 +119,11 @@ def _figures(study: Study) -> dict[str, Any]:
         for item in study.tables
         if isinstance(item, Figure)
     }
+
+
+def _prose(value: str) -> Markup:
+    """Text in which `names` are code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(value))))
 
 
 def _cell(value: object) -> str:
