@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -128,6 +129,38 @@ def test_the_pictures_of_the_documentation_are_up_to_date(name: str, tmp_path: P
     out = tmp_path / "x.svg"
     assert run_cli(["topology", str(ROOT / "experiments" / file), "-o", str(out), *cell]) == 0
     assert out.read_text() == (ROOT / "docs" / "images" / f"{name}.svg").read_text()
+
+
+CAMPAIGN = """\
+name: grid
+hosts: {a: {}, b: {rate: $bits, burst: 20 ms, queue: 1 burst}}
+flows: [{name: f, from: a, to: b, duration: 1 s}]
+matrix:
+  rate:
+    slow: {bits: 5 Mbit/s}
+    fast: {bits: 9 Mbit/s}
+repeats: 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "said", "cell", "cells"),
+    [
+        ([], "cell rate=slow, the first of 2; --cell AXIS=LABEL chooses others", "slow", 2),
+        (["--cell", "rate=fast"], "cell rate=fast", "fast", 1),
+    ],
+)
+def test_the_picture_of_a_campaign_is_said_to_be_that_of_a_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str], said: str, cell: str, cells: int
+) -> None:
+    file, out = tmp_path / "grid.yaml", tmp_path / "x.svg"
+    file.write_text(CAMPAIGN)
+    command = ["topology", str(file), "-o", str(out), *option]
+    assert run_cli(command) == 0
+    assert capsys.readouterr().out == f"{out}: grid; {said}\n"
+    assert run_cli([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["cell"], answer["cells"]) == ({"rate": cell}, cells)
 
 
 def test_a_cell_that_is_not_in_the_campaign_is_bad_input(
