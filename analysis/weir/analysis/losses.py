@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weir.analysis.tables import TCP, delivery_rates_from_arrow
+from weir.rundir.plural import plural
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,9 @@ def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
 def cut_warning(path: str, acknowledgments: int) -> str:
     """The warning that the snap length was too short."""
     return (
-        f"{path}: the snap length cut the TCP options of {acknowledgments:,} ACKs; without timestamps and "
-        "SACK blocks, spurious retransmissions go unnoticed and confidence is low (128 bytes hold all)"
+        f"{path}: the snap length cut the TCP options of {plural(acknowledgments, 'ACK')}; without "
+        "timestamps and SACK blocks, spurious retransmissions go unnoticed and confidence is low (128 "
+        "bytes hold all)"
     )
 
 

@@ -15,6 +15,7 @@ from weir.analysis.models import ConformanceResult, PolicerResult
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Bools, Ints, Packets
 from weir.rundir.manifest import Phase, Policer
+from weir.rundir.plural import plural
 
 AGREEMENT_PERCENT = 0.5
 """Largest difference of the long-run throughput from the configured rate that counts as agreement."""
@@ -88,7 +89,10 @@ def _hashed(
             cells.setdefault(int(dropped[0]), []).append(flow)
         else:
             unknown += 1
-    note = f"worst of {len(cells)} buckets; {unknown} flows without a drop belong to buckets unknown"
+    note = (
+        f"worst of {plural(len(cells), 'bucket')}; "
+        f"{plural(unknown, 'flow without a drop belongs', 'flows without a drop belong')} to buckets unknown"
+    )
     found = [_bucket(group, policer, fits) for group in cells.values()]
     figures = [c for c in found if c.deviation_percent is not None]
     worst = max(figures, key=lambda c: c.deviation_percent or 0.0, default=found[0] if found else None)
@@ -160,7 +164,11 @@ def agreement_of(
     if disagreements:
         return False, "; ".join(disagreements)
     if reports_lost:
-        return None, f"{reports_lost} drop reports are lost, so what passed is not known to the byte"
+        return (
+            None,
+            f"{plural(reports_lost, 'drop report is', 'drop reports are')} lost, "
+            "so what passed is not known to the byte",
+        )
     if figure is None:
         return None, note or "no packet met it"
     if figure.windows == 0:

@@ -213,7 +213,7 @@ def test_losses_of_the_measurement_make_the_run_invalid(tmp_path: Path) -> None:
     assert result.invalid_reasons == (
         "the run did not finish (interrupted)",
         "the capture of server1 lost 7 packets",
-        "the file of server2's capture has 1 packets, but 1,234 were captured: was the disk full?",
+        "the file of server2's capture has 1 packet, but 1,234 were captured: was the disk full?",
         "switch port 1: 3 frames lost before the switch read them",
         "flow x is in no capture",
         "the collector's socket dropped 2 reports",

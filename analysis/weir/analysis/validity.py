@@ -13,6 +13,7 @@ from weir.analysis.models import PolicerResult
 from weir.analysis.run_data import RunData
 from weir.analysis.timing.moved import Step
 from weir.analysis.timing.run import NO_CLOCKS, RunClocks
+from weir.rundir.plural import plural
 
 MAX_RESIDUAL_NS = 1_000_000
 """Largest error of a clock in a valid run: a larger one moves packets to other intervals of loss series."""
@@ -56,21 +57,24 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
         add(f"the run did not finish ({manifest.state or 'no state'}{error})")
     for host in manifest.hosts:
         if host.capture_drops:
-            add(f"the capture of {host.name} lost {host.capture_drops:,} packets")
+            add(f"the capture of {host.name} lost {plural(host.capture_drops, 'packet')}")
         elif host.capture_drops is None:
             add(f"nobody counted what the capture of {host.name} lost")
     # Where a disk was full for a while, tcpdump writes no more, counts on, and ends as if all were well.
     for host, records in zip(manifest.hosts, data.records, strict=True):
         if host.capture_received is not None and host.capture_received != records:
             add(
-                f"the file of {host.name}'s capture has {records:,} packets, but {host.capture_received:,} "
-                "were captured: was the disk full?"
+                f"the file of {host.name}'s capture has {plural(records, 'packet')}, but "
+                f"{plural(host.capture_received, 'was', 'were')} captured: was the disk full?"
             )
     for port in manifest.switch.stats.ports if manifest.switch.stats else ():
         if port.rx_overruns:
-            add(f"switch port {port.port}: {port.rx_overruns:,} frames lost before the switch read them")
+            add(
+                f"switch port {port.port}: {plural(port.rx_overruns, 'frame')} lost before "
+                "the switch read them"
+            )
         if port.tx_errors:
-            add(f"switch port {port.port}: {port.tx_errors:,} frames that the switch could not send")
+            add(f"switch port {port.port}: {plural(port.tx_errors, 'frame')} that the switch could not send")
     seen = {flow.label for flow in data.flows}
     for phase in manifest.phases:
         for missing in (flow.id for flow in phase.flows if flow.id not in seen):
@@ -78,7 +82,7 @@ def invalid_reasons(data: RunData, fits: Mapping[str, ClockFit]) -> list[str]:
     if not collector.complete:
         add("the collector did not finish")
     if collector.kernel_drops:
-        add(f"the collector's socket dropped {collector.kernel_drops:,} reports")
+        add(f"the collector's socket dropped {plural(collector.kernel_drops, 'report')}")
     for host_name in sorted(fits):
         error_ns = clock_error_ns(host_name, fits, data.clocks)
         if error_ns > MAX_RESIDUAL_NS:
@@ -104,7 +108,10 @@ def notes(data: RunData) -> list[str]:
     counted = data.manifest.switch.stats.dataplane if data.manifest.switch.stats else {}
     for name, meaning in UNEXPECTED_DROPS.items():
         if counted.get(name):
-            found.append(f"the switch dropped {counted[name]:,} packets that were {meaning}")
+            found.append(
+                f"the switch dropped {plural(counted[name], 'packet that was', 'packets that were')} "
+                f"{meaning}"
+            )
     return found
 
 
@@ -207,20 +214,33 @@ def headline(
     elif lost == 0:
         parts.append("No packet was lost.")
     else:
-        parts.append(f"Every one of {lost:,} lost packets is explained.")
+        each = "The only lost packet" if lost == 1 else f"Every one of {lost:,} lost packets"
+        parts.append(f"{each} is explained.")
     if whole.reports_lost:
         parts.append(f"{whole.reports_lost:,} of them by drop reports that are known to be lost.")
     if whole.emulated_losses:
         parts.append(f"{whole.emulated_losses:,} of them by losses of a link or its queue.")
     if whole.contradictions:
-        parts.append(f"{whole.contradictions:,} packets arrived although they were reported dropped.")
+        parts.append(
+            plural(
+                whole.contradictions,
+                "packet arrived although it was reported dropped.",
+                "packets arrived although they were reported dropped.",
+            )
+        )
     disagreeing = [f"{p.phase}/{p.name}" for p in policers if p.disagreements]
     if disagreeing:
         parts.append(f"The counts of {', '.join(disagreeing)} do not agree.")
     if data.unmatched_reports:
-        parts.append(f"{data.unmatched_reports:,} drop reports match no packet of the captures.")
+        parts.append(
+            f"{plural(data.unmatched_reports, 'drop report matches', 'drop reports match')} no packet of the "
+            "captures."
+        )
     if data.unmatched_received:
-        parts.append(f"{data.unmatched_received:,} packets were received that no capture shows being sent.")
+        parts.append(
+            f"{plural(data.unmatched_received, 'packet was', 'packets were')} received that no capture shows "
+            "being sent."
+        )
     if invalid:
         parts.append("The measurement is not valid.")
     return " ".join(parts)

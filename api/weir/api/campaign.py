@@ -23,6 +23,7 @@ from weir.campaign.page import agreement, lateness_p99_ms
 from weir.controlplane.config import Source, read_text
 from weir.rundir.campaign_folder import CAMPAIGN_FILE, PAGE, CampaignFolder
 from weir.rundir.directory import RunDirectory
+from weir.rundir.plural import plural
 
 _UNNEEDED = ("causes", "false_inferences")
 
@@ -168,7 +169,8 @@ class Campaign:
     def _counted(self) -> str:
         invalid = sum(not outcome.valid for outcome in self._outcomes)
         unexplained = sum(outcome.unexplained for outcome in self._outcomes)
-        return f"{len(self)} complete runs, {invalid} invalid, {unexplained} packets unexplained"
+        complete, packets = plural(len(self), "complete run"), plural(unexplained, "packet")
+        return f"{complete}, {invalid} invalid, {packets} unexplained"
 
 
 def _median(flows: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -33,6 +33,7 @@ from weir.api.table import ParquetTable, Table, flat, from_rows
 from weir.rundir.directory import RunDirectory, is_held
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import Manifest, read_manifest
+from weir.rundir.plural import plural
 
 _RAW = "the run writes it; a campaign with `keep: results` deletes it"
 _ANALYSED = "the analysis writes it: Run.analyse(), or `weir report`"
@@ -328,7 +329,8 @@ class Run:
             return f"<Run {head}: {self.problem}>"
         validity = "" if self.result.valid else "invalid; "
         return (
-            f"<Run {head}: {validity}{len(self.result.flows)} flows, {self.unexplained} packets unexplained>"
+            f"<Run {head}: {validity}{plural(len(self.result.flows), 'flow')}, "
+            f"{plural(self.unexplained, 'packet')} unexplained>"
         )
 
     def _repr_html_(self) -> str:

@@ -21,6 +21,7 @@ from weir.analysis.result import analyse
 from weir.rundir.directory import held, hold
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest_file import ManifestFile
+from weir.rundir.plural import plural
 from weir_tests.analysis.synthetic_run import write_run as write_synthetic_run
 from weir_tests.analysis.tcp_capture import DELAY_NS, MSS, write_run
 
@@ -107,7 +108,7 @@ def test_every_table_is_arrow_pandas_polars_and_html(run: weir.Run) -> None:
         assert len(table) == arrow.num_rows == len(table.pandas()) == table.polars().height, name
         assert table.columns == tuple(arrow.column_names) == tuple(table.pandas().columns), name
         assert polars.DataFrame(table).equals(table.polars()), name
-        assert f"{len(table):,} rows" in table._repr_html_(), name
+        assert plural(len(table), "row") in table._repr_html_(), name
         assert repr(table).startswith(f"<{name}: "), name
 
 
@@ -153,7 +154,7 @@ def test_the_page_of_a_run_in_a_notebook_has_the_numbers_of_the_terminal(run: we
     shown = run._repr_html_()
     for part in (run.name, run.result.headline, f">{SENT}<", "dropped by switch", "unexplained"):
         assert part in shown
-    assert repr(run).endswith("1 flows, 0 packets unexplained>")
+    assert repr(run).endswith("1 flow, 0 packets unexplained>")
 
 
 def test_names_of_a_run_are_escaped(tmp_path: Path, transfer_dir: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from weir.api import html
 from weir.api.errors import optional
 from weir.rundir.errors import RunFileError
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,12 +96,12 @@ class Table:
 
     def __repr__(self) -> str:
         """Name, size and columns."""
-        return f"<{self.name}: {len(self):,} rows; {', '.join(self.columns)}>"
+        return f"<{self.name}: {plural(len(self), 'row')}; {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
         shown, rows = self.head(), len(self)
         cut = f", the first {shown.num_rows} of them" if rows > shown.num_rows else ""
-        caption = f"{self.name}: {rows:,} rows{cut}"
+        caption = f"{self.name}: {plural(rows, 'row')}{cut}"
         return html.table(caption, self.columns, [list(row.values()) for row in shown.to_pylist()])
 
 

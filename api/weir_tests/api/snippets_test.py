@@ -69,7 +69,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     if page == "docs/python.md":
         shown = re.sub(r"\d{8}T\d{6}Z", "ID", capsys.readouterr().out)
         # The output of the first example, with the number of flows of this run.
-        assert "<Run demo/ID: 1 flows, 0 packets unexplained>\n1 BDP 0\n4 BDP 0\n" in shown
+        assert "<Run demo/ID: 1 flow, 0 packets unexplained>\n1 BDP 0\n4 BDP 0\n" in shown
         assert names["drops"].num_rows == len(weir.open_run("runs/demo/latest").telemetry) > 0
 
 

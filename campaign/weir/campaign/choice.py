@@ -10,6 +10,7 @@ from dataclasses import replace
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import Campaign, PlannedRun
 from weir.controlplane.config import nearest, one_of
+from weir.rundir.plural import plural
 from weir.runner.machine import available, offered
 
 
@@ -74,5 +75,5 @@ def _lacking(runs: Sequence[PlannedRun], here: Collection[str]) -> str:
     its_name = "this kernel" if kernel is None else f"kernel {kernel.name}"
     has = available() if kernel is None else " ".join(kernel.congestion_controls)
     counts = Counter(run.lacking(here) for run in runs)
-    missing = ", ".join(f"{name} ({count} run{'s' if count > 1 else ''})" for name, count in counts.items())
+    missing = ", ".join(f"{name} ({plural(count, 'run')})" for name, count in counts.items())
     return f"{its_name} lacks {missing}; its congestion controls: {has}"

@@ -15,6 +15,7 @@ from weir.campaign.load import Campaign, Cell
 from weir.campaign.store import read_manifest
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import Manifest, Scheduling
+from weir.rundir.plural import plural
 from weir.runner import machine
 
 
@@ -111,7 +112,7 @@ def summary_line(outcome: Outcome) -> str:
     for truth in dict.fromkeys(pair["truth"] for pair in outcome.result["pairs"]):
         pairs = [pair for pair in outcome.result["pairs"] if pair["truth"] == truth]
         right = sum(pair["verdict"] == truth for pair in pairs)
-        parts.append(f"{truth}: {right} of {len(pairs)} verdicts right")
+        parts.append(f"{truth}: {right} of {plural(len(pairs), 'verdict')} right")
     parts.append(f"{outcome.unexplained} unexplained")
     if not outcome.valid:
         parts.append("INVALID: " + "; ".join(outcome.invalid_reasons))

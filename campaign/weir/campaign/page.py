@@ -20,6 +20,7 @@ from weir.campaign.summary.build import summary_of
 from weir.campaign.summary.model import FORMAT, Summary, summary_text
 from weir.rundir.campaign_folder import SUMMARY, CampaignFolder
 from weir.rundir.directory import RunDirectory
+from weir.rundir.plural import plural
 from weir.rundir.whole_files import write_whole
 
 
@@ -76,8 +77,8 @@ def page_and_summary(campaign: Campaign, found: Sequence[Outcome]) -> tuple[Stud
     invalid, unexplained = len(found) - len(valid), sum(outcome.unexplained for outcome in found)
     left_out = "".join(f", {runs} left out: no {cc}" for cc, runs in campaign.left_out.items())
     meta = (
-        f"{len(found)} of {len(campaign.runs)} runs complete, {invalid} of them invalid, "
-        f"{unexplained} packets unexplained{left_out}{_virtual_time(found)}"
+        f"{len(found)} of {plural(len(campaign.runs), 'run')} complete, {invalid} of them invalid, "
+        f"{plural(unexplained, 'packet')} unexplained{left_out}{_virtual_time(found)}"
     )
     sections = (*published, *own_sections, *general.sections, _for_programs(summary))
     page = Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)

@@ -27,6 +27,7 @@ from weir.rundir.campaign_folder import CAMPAIGN_FILE, FAILED, INVALID, PARTIAL
 from weir.rundir.directory import RunDirectory, is_held, sync_directory, sync_tree
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import CampaignRun, Manifest, Software, VirtualTime
+from weir.rundir.plural import plural
 from weir.rundir.whole_files import write_whole
 
 LOCK = ".lock"
@@ -130,7 +131,7 @@ class Store:
             found[run.key] = path
         if foreign:
             path, difference = foreign[0]
-            others = f", and so are {len(foreign) - 1} more runs here" if foreign[1:] else ""
+            others = f", as {plural(len(foreign) - 1, 'more run is', 'more runs are')}" if foreign[1:] else ""
             raise CampaignError(
                 f"{path}: {difference}{others}; results are not mixed; "
                 f"valid: --runs with another directory, or move {self.folder} away"

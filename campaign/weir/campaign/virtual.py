@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from weir.campaign.errors import CampaignError
 from weir.campaign.load import Campaign, PlannedRun
+from weir.rundir.plural import plural
 from weir.runner.prepare import TimeChoice, virtual_time_of
 
 OUTSIDE_MB = 300
@@ -63,8 +64,7 @@ def jobs_in_memory(jobs: int, memory_mb: int, available_mb: int) -> tuple[int, s
         )
     if fitting >= jobs:
         return jobs, ""
-    runs = "1 run" if fitting == 1 else f"{fitting} runs"
     return fitting, (
-        f"{runs} at a time instead of {jobs}: each needs {needed_mb:,} MB, and {available_mb:,} MB are "
-        "available; a smaller --memory allows more"
+        f"{plural(fitting, 'run')} at a time instead of {jobs}: each needs {needed_mb:,} MB, and "
+        f"{available_mb:,} MB are available; a smaller --memory allows more"
     )

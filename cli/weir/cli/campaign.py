@@ -19,6 +19,7 @@ from rich.text import Text
 
 from weir.cli import options
 from weir.cli.errors import EXIT_FAILED, InputError
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.campaign.estimate import Estimate
@@ -189,7 +190,8 @@ def campaign_command(
         done = store.done()
         if unplanned := store.unplanned():
             notes.print(
-                f"weir: not of this grid, and not counted: {len(unplanned)} runs, first {unplanned[0]}"
+                f"weir: not of this grid, and not counted: {plural(len(unplanned), 'run')}, "
+                f"first {unplanned[0]}"
             )
         if retry:
             store.delete_failures([run.key for run in campaign.runs])
@@ -328,7 +330,7 @@ def _announce(
     notes.print(
         Text.assemble(
             (campaign.name, "bold"),
-            f": {len(campaign.runs)} runs{resumed}, {jobs} at a time, about "
+            f": {plural(len(campaign.runs), 'run')}{resumed}, {jobs} at a time, about "
             f"{time_left} left ({estimate.basis(left)}) → {store.folder}",
         ),
         highlight=False,
@@ -378,9 +380,8 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
     console.print(table, markup=False)
     virtual_s = sum(run.traffic_s for run in left if run.is_virtual)
     of = f" for {duration_text(virtual_s)} of virtual time" if virtual_s else ""
-    runs = len(campaign.runs)
     console.print(
-        f"{runs} run{'' if runs == 1 else 's'}, {len(done)} done, {len(left)} to do with {jobs} at a time: "
+        f"{plural(len(campaign.runs), 'run')}, {len(done)} done, {len(left)} to do with {jobs} at a time: "
         f"about {duration_text(seconds)}{of} ({estimate.basis(left)})",
         highlight=False,
         soft_wrap=True,
@@ -393,8 +394,8 @@ def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
         notes.print("weir: too many runs in a row failed; the others are not started", style="red")
     if ending.failed:
         notes.print(
-            f"weir: {len(ending.failed)} runs failed for good, first {ending.failed[0]}; their logs are in "
-            f"{Path(tally.page).parent / 'failed'}; --retry tries them again",
+            f"weir: {plural(len(ending.failed), 'run')} failed for good, first {ending.failed[0]}; "
+            f"their logs are in {Path(tally.page).parent / 'failed'}; --retry tries them again",
             style="red",
             highlight=False,
             markup=False,
@@ -403,10 +404,10 @@ def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
 
 
 def _tally_text(tally: Tally) -> str:
-    parts = [f"{tally.complete} of {tally.runs} runs complete"]
+    parts = [f"{tally.complete} of {plural(tally.runs, 'run')} complete"]
     if tally.invalid:
         parts.append(f"{tally.invalid} of them invalid")
-    parts.append(f"{tally.unexplained} packets unexplained")
+    parts.append(f"{plural(tally.unexplained, 'packet')} unexplained")
     return f"{', '.join(parts)}; page: {tally.page}"
 
 

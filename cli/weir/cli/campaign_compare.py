@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.cli import completion, options
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.campaign.summary.compare import Comparison, FigureDifference
@@ -87,13 +88,17 @@ def _print(found: Comparison, rows: int, console: Console) -> None:
             table.add_row(*_row(difference))
         console.print(table, markup=False)
         if len(found.figures) > rows:
-            _line(console, f"and {len(found.figures) - rows} more figures; --rows N or --json shows them")
+            _line(
+                console,
+                f"and {plural(len(found.figures) - rows, 'more figure')}; --rows N or --json shows all",
+            )
     for its in found.tables[:rows]:
         column = f", {its.column}" if its.column else ""
         _line(console, f"{its.table}: {its.row}{column}: {_cell(its.a)} → {_cell(its.b)}")
     if len(found.tables) > rows:
         _line(
-            console, f"and {len(found.tables) - rows} more values of the study's tables; --rows N or --json"
+            console,
+            f"and {plural(len(found.tables) - rows, 'more value')} of the study's tables; --rows N or --json",
         )
     _line(console, _conclusion(found))
 
@@ -113,9 +118,10 @@ def _of_cells(found: Comparison) -> Iterator[str]:
 
 def _of_digests(found: Comparison) -> Iterator[str]:
     if found.digests:
+        have = "has" if len(found.digests) == 1 else "have"
         yield (
-            f"{len(found.digests)} of {found.digests_compared} runs in virtual time have another digest, "
-            f"first {found.digests[0]}; weir digest A/RUN B/RUN names the files"
+            f"{len(found.digests)} of {plural(found.digests_compared, 'run')} in virtual time {have} another "
+            f"digest, first {found.digests[0]}; weir digest A/RUN B/RUN names the files"
         )
 
 
@@ -156,9 +162,11 @@ def _cell_name(cell: Mapping[str, str]) -> str:
 
 
 def _conclusion(found: Comparison) -> str:
-    digests = f", {found.digests_compared} runs with the same digest" if found.digests_compared else ""
+    digests = (
+        f", {plural(found.digests_compared, 'run')} with the same digest" if found.digests_compared else ""
+    )
     if found.same:
-        return f"the same results: {found.figures_compared} figures{digests}"
+        return f"the same results: {plural(found.figures_compared, 'figure')}{digests}"
     of = f"{len(found.figures)} of {found.figures_compared}"
     measured = [one.apart for one in found.figures if one.apart is not None]
     if found.figures and not measured:

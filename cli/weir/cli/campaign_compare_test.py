@@ -108,7 +108,7 @@ def test_another_kernels_figures_are_listed_largest_first_with_exit_code_1(
 
     assert run_cli(["campaign", "compare", str(a), str(b), "--rows", "1"]) == 1
     shown = capsys.readouterr().out
-    assert "and 1 more figures; --rows N or --json shows them" in shown
+    assert "and 1 more figure; --rows N or --json shows all" in shown
     assert "\nrate=5 " not in shown
 
     assert run_cli(["campaign", "compare", str(a), str(b), "--json"]) == 1

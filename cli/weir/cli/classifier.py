@@ -13,6 +13,7 @@ from rich.table import Table
 
 from weir.cli import completion, options
 from weir.cli.errors import InputError
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.analysis.classifier.examples import Examples
@@ -145,8 +146,8 @@ def _check_enough(examples: Examples, axis: str) -> None:
         runs = examples.runs[examples.labels == at]
         if len(runs) < LEAST_WINDOWS or len(set(runs.tolist())) < 2:
             raise InputError(
-                f"--axis {axis}: {len(runs)} windows of {len(set(runs.tolist()))} runs of {label}; "
-                f"valid: at least {LEAST_WINDOWS} windows of two runs for each class"
+                f"--axis {axis}: {plural(len(runs), 'window')} of {plural(len(set(runs.tolist())), 'run')} "
+                f"of {label}; valid: at least {LEAST_WINDOWS} windows of two runs for each class"
             )
 
 

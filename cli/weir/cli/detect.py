@@ -17,6 +17,7 @@ from rich.text import Text
 from weir.analysis.errors import UnknownDetectorError
 from weir.cli import completion, options
 from weir.cli.errors import InputError
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.analysis.detectors.policing import FlowVerdict
@@ -206,7 +207,8 @@ def _pair(
     for flow in found.flows:
         where = "" if flow.view == "sent" else ", captured behind the policer"
         console.print(
-            f"{flow.name}: {flow.losses} of {len(flow.time_ns)} packets lost{where}", highlight=False
+            f"{flow.name}: {flow.losses} of {plural(len(flow.time_ns), 'packet')} lost{where}",
+            highlight=False,
         )
     if found.clock_drift:
         console.print(

@@ -18,6 +18,7 @@ from weir.cli import completion, options
 from weir.cli.errors import InputError
 from weir.cli.evaluate_paths import evaluate_paths_command
 from weir.cli.terminal.shares import share_text
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.analysis.evaluate import Evaluation
@@ -196,7 +197,7 @@ def evaluate_command(
 def _words(over: Mapping[str, Any]) -> str:
     jitter = f", {over['jitter_ms']:g} ms of jitter" if "jitter_ms" in over else ""
     if "results" in over:
-        return f"results of {len(over['results'])} runs{jitter}"
+        return f"results of {plural(len(over['results']), 'run')}{jitter}"
     first, runs = over["first_seed"], over["runs"]
     seeds = f"seeds {first} to {first + runs - 1}"
     return f"{runs} draws of {over['seconds']:g} s of each scenario, {seeds}{jitter}"
@@ -241,8 +242,7 @@ def _evaluate_policing(
         return 0
     console.print(policing_evaluation_table(found, "run" if directories else "flows"))
     if left_out:
-        count = f"{len(left_out)} measured flow{'s' if len(left_out) > 1 else ''}"
-        console.print(f"Left out: {count}", style="yellow", highlight=False)
+        console.print(f"Left out: {plural(len(left_out), 'measured flow')}", style="yellow", highlight=False)
         for one in left_out:
             console.print(f"  {one.run} {one.flow}: {one.reason}", highlight=False, markup=False)
     return 0

@@ -17,6 +17,7 @@ from rich.table import Table
 from weir.cli.errors import EXIT_INTERRUPTED, InputError
 from weir.cli.terminal.progress import TerminalBar
 from weir.cli.terminal.shares import share_text
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.analysis.paths.judging import PathEvaluation, PathTrial
@@ -130,11 +131,13 @@ def _page(
     from weir.analysis.figures import path_study, write_study
 
     if "results" in over:
-        meta = f"{over['pairs']} pairs of {len(over['results'])} runs or data sets"
+        of = plural(len(over["results"]), "run or data set", "runs or data sets")
+        meta = f"{plural(over['pairs'], 'pair')} of {of}"
     else:
         last = over["first_seed"] + 2 * over["runs"] - 1
         meta = (
-            f"{over['pairs']} simulated pairs of {over['seconds']:g} s, seeds {over['first_seed']} to {last}"
+            f"{plural(over['pairs'], 'simulated pair')} of {over['seconds']:g} s, "
+            f"seeds {over['first_seed']} to {last}"
         )
     page, warnings = write_study(path_study(evaluations, meta), out)
     for warning in warnings:
@@ -191,9 +194,9 @@ def _write(sources: Sequence[Source], data: Path, *, as_json: bool, console: Con
     if as_json:
         print(json.dumps({"schema": 1, "data": str(data), "pairs": pairs, "complete": not interrupted}))
     elif not interrupted:
-        console.print(f"{pairs} pairs in {data}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{plural(pairs, 'pair')} in {data}", highlight=False, markup=False, soft_wrap=True)
     if interrupted:
-        stopped = f"weir: stopped; {pairs} pairs are in {data}"
+        stopped = f"weir: stopped; {plural(pairs, 'pair is', 'pairs are')} in {data}"
         Console(stderr=True).print(stopped, style="red", highlight=False, markup=False, soft_wrap=True)
     return EXIT_INTERRUPTED if interrupted else 0
 

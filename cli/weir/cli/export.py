@@ -15,6 +15,7 @@ from rich.console import Console
 
 from weir.cli import completion, options
 from weir.cli.signals import stopped_by_sigterm
+from weir.rundir.plural import plural
 
 _MOST_LINES = 10
 
@@ -115,17 +116,13 @@ def export_command(
         say(f"… and {len(written.remains) - _MOST_LINES} more such lines; its README names them", "yellow")
     if not all(run.raw for run in contents.runs):
         without = sum(not run.raw for run in contents.runs)
-        say(f"{_count(without, 'run')} without captures, which cannot be analysed again", "yellow")
+        say(f"{plural(without, 'run')} without captures, which cannot be analysed again", "yellow")
     if not licence:
         say("no license stated: a reader may not know what is allowed; --license CC-BY-4.0", "yellow")
     say(
-        f"{written.path}: {_count(len(contents.runs), 'run')}, {_count(len(contents.items), 'file')}, "
+        f"{written.path}: {plural(len(contents.runs), 'run')}, {plural(len(contents.items), 'file')}, "
         f"{size_text(written.size_bytes)}"
     )
     say(f"SHA-256 {written.sha256}")
     say(f"open it with: weir import {written.path}")
     return 0
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from weir.cli import completion, options
 from weir.cli.signals import stopped_by_sigterm
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.archive.read import Limits
@@ -70,12 +71,16 @@ def import_command(archive: Path, runs: Path, limits: Limits, *, as_json: bool, 
     for run in imported.runs[:_MOST_LINES]:
         say(_line(run))
     if imported.runs[_MOST_LINES:]:
-        say(f"… and {len(imported.runs) - _MOST_LINES} more runs")
+        say(f"… and {plural(len(imported.runs) - _MOST_LINES, 'more run')}")
     new = sum(run.new for run in imported.runs)
-    there = f", {len(imported.runs) - new} were there already" if new < len(imported.runs) else ""
+    there = (
+        f", {plural(len(imported.runs) - new, 'was', 'were')} there already"
+        if new < len(imported.runs)
+        else ""
+    )
     say(
-        f"{imported.files} files, {size_text(imported.size_bytes)}, all as their checksums say; "
-        f"{new} new {'run' if new == 1 else 'runs'} in {runs}{there}"
+        f"{plural(imported.files, 'file')}, {size_text(imported.size_bytes)}, all as their checksums say; "
+        f"{plural(new, 'new run')} in {runs}{there}"
     )
     analysable = [run for run in imported.runs if run.run.analysable]
     if analysable:
@@ -107,7 +112,7 @@ def _line(run: ImportedRun) -> str:
         f"ended {ended}" if ended else "did not finish",
         "no seed" if manifest.seed is None else f"seed {manifest.seed}",
         _software(manifest.weir_version, manifest.commit),
-        f"{len(run.run.files)} files",
+        plural(len(run.run.files), "file"),
         size_text(run.run.size_bytes),
     ]
     if not manifest.valid:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weir.cli import options
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.analysis.losses import CaptureCounts
@@ -47,7 +48,10 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
         console.print(losses_table(counts))
         more = counts.flows_with_data - len(counts.largest)
         if more > 0:
-            console.print(f"{more:,} smaller flows are not shown; --json has them", highlight=False)
+            console.print(
+                f"{plural(more, 'smaller flow is', 'smaller flows are')} not shown; --json has all",
+                highlight=False,
+            )
         for warning in counts.warnings:
             console.print(warning, style="yellow", highlight=False, markup=False)
     return 0

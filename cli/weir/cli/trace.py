@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from weir.cli import options
+from weir.rundir.plural import plural
 from weir.rundir.whole_files import write_whole
 
 if TYPE_CHECKING:
@@ -54,9 +55,9 @@ def trace_command(
     for note in replay.notes:
         console.print(f"weir: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     console.print(
-        f"{out}: {script.protocol}, server {script.bytes_of('server'):,} bytes, "
-        f"client {script.bytes_of('client'):,} bytes, "
-        f"{replay.writes:,} writes in {len(script.blocks):,} blocks, recorded in "
+        f"{out}: {script.protocol}, server {plural(script.bytes_of('server'), 'byte')}, "
+        f"client {plural(script.bytes_of('client'), 'byte')}, "
+        f"{plural(replay.writes, 'write')} in {plural(len(script.blocks), 'block')}, recorded in "
         f"{script.about['recorded_s']:g} s",
         highlight=False,
         markup=False,

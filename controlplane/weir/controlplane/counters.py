@@ -11,6 +11,7 @@ from weir.controlplane.entities import Count
 from weir.controlplane.errors import ControlPlaneError
 from weir.controlplane.plan import COLOURS
 from weir.controlplane.policer_plan import PolicerPlan
+from weir.rundir.plural import plural
 
 Counts = Callable[[str, Sequence[int]], Awaitable[dict[int, Count]]]
 """Reads the cells of a counter by index, as :meth:`Connection.counts`."""
@@ -82,6 +83,8 @@ def _sum(policer: PolicerPlan, colours: Mapping[int, Count], met: Mapping[int, C
     # The fourth index of a cell belongs to no colour; packets counted there would be missing from every sum.
     stray = sum(colours[cell * 4 + 3].packets for cell in cells_of(policer))
     if stray:
-        raise ControlPlaneError(f"policer {policer.name}: {stray} packets of a colour that does not exist")
+        raise ControlPlaneError(
+            f"policer {policer.name}: {plural(stray, 'packet')} of a colour that does not exist"
+        )
     packets_met = sum(met[cell].packets for cell in cells_of(policer))
     return PolicerCounters(policer.name, of("green"), of("yellow"), of("red"), packets_met)

@@ -21,6 +21,7 @@ from weir.controlplane.plan import make_plan
 from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.controlplane.units import format_rate, format_share, format_size, format_time
+from weir.rundir.plural import plural
 from weir.topo.traffic import PortAllocator
 
 Traffic = FlowConfig | BackgroundConfig
@@ -175,7 +176,7 @@ def _policer(policer: PolicerPlan) -> Policer:
     config = policer.config
     lines = [format_rate(config.rate), f"burst {config.burst}"]
     if config.mode == "per_flow_hashed":
-        lines.append(f"{config.hash_cells} buckets, by hash")
+        lines.append(f"{plural(config.hash_cells, 'bucket')}, by hash")
     if config.mode == "per_flow_learned":
         lines.append(f"a bucket for each of {config.flows} flows")
     return Policer(config.name, tuple(lines))

@@ -22,6 +22,7 @@ from weir.controlplane.apply import SwitchControl
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import ExperimentConfig
 from weir.rundir.manifest import SwitchStats
+from weir.rundir.plural import plural
 from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, port_stats
 from weir.runner.switches import Activity
@@ -142,7 +143,7 @@ class Bmv2Switch:
     def problems(self) -> list[str]:
         """A line for each wire of which the kernel lost frames."""
         return [
-            f"the wire to switch port {port} lost {count} frames in the kernel"
+            f"the wire to switch port {port} lost {plural(count, 'frame')} in the kernel"
             for port, count in self._kernel_drops.items()
         ]
 

@@ -14,6 +14,7 @@ from weir.controlplane.following import FlowFollower
 from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.schedule import MadeChange, run_schedule
 from weir.rundir.manifest import Change, Learned, LinkChange
+from weir.rundir.plural import plural
 from weir.topo.program import ProcessError
 from weir.topo.stop import StopToken
 from weir.topo.traffic import TrafficResult
@@ -41,7 +42,7 @@ class PhaseEvents:
     def problems(self) -> list[str]:
         """A line for each learning policer with more flows than buckets: their ground truth is unknown."""
         return [
-            f"{status.flows_without_cell} flows of {name} found no bucket of their own"
+            f"{plural(status.flows_without_cell, 'flow')} of {name} found no free bucket"
             for name, status in self.learned.items()
             if status.flows_without_cell
         ]

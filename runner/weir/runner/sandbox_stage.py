@@ -12,6 +12,7 @@ from weir.controlplane.attach import HostPort
 from weir.controlplane.config import COLLECTOR, ExperimentConfig, HostConfig
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import ClockReading
+from weir.rundir.plural import plural
 from weir.runner.bmv2_switch import Bmv2Switch
 from weir.runner.switch_elsewhere import SwitchElsewhere
 from weir.runner.switches import EmbeddedSwitch, RunSwitch
@@ -109,12 +110,13 @@ class SandboxStage:
         thrown_away = self.hosts.thrown_away()
         return [
             *(
-                f"the link of {name} lost {count} frames in the kernel"
+                f"the link of {name} lost {plural(count, 'frame')} in the kernel"
                 for name, count in lost.items()
                 if count
             ),
             *(
-                f"TCP of {name} had no space left and threw away what it had acknowledged, {count} times; "
+                f"TCP of {name} had no space left and threw away what it had acknowledged, "
+                f"{plural(count, 'time')}; "
                 "valid: a lower rate or RTT, a larger net.ipv4.tcp_rmem (sysctl of the host), more memory "
                 "(in virtual time --memory)"
                 for name, count in thrown_away.items()

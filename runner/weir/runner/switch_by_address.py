@@ -20,6 +20,7 @@ from weir.controlplane.config.values import bfruntime_endpoint
 from weir.controlplane.errors import PipelineError
 from weir.controlplane.links_service import PortState
 from weir.rundir.manifest import PortStats, SwitchStats
+from weir.rundir.plural import plural
 from weir.runner.bmv2_queueing import Bmv2Queueing
 from weir.runner.switch_account import PortMet, extra_frames, port_stats
 from weir.runner.switch_control import loads_program
@@ -128,7 +129,8 @@ class SwitchByAddress(ABC):
             extra = extra_frames(met, link_lost or 0)
             if extra:
                 self._notes.append(
-                    f"{extra} frames on the cable of port {port} were neither a host's nor the program's"
+                    f"{plural(extra, 'frame')} on the cable of port {port} came from neither "
+                    "a host nor the program"
                 )
             ports.append(port_stats(port, met, wires.get(port), queue_drops, link_lost, strangers=True))
         dataplane = {"deflected": deflected} if self._links else {}

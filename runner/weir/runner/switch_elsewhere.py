@@ -17,6 +17,7 @@ from typing import Self
 from weir.controlplane.attach import HostPort
 from weir.controlplane.config import CableConfig, ExperimentConfig, HostConfig
 from weir.controlplane.errors import SwitchUnreachableError
+from weir.rundir.plural import plural
 from weir.runner.switch_by_address import SwitchByAddress
 from weir.runner.switches import Activity
 from weir.topo.cards import Cards
@@ -85,7 +86,7 @@ class SwitchElsewhere(SwitchByAddress):
     def problems(self) -> list[str]:
         """A line for each card of which the kernel lost frames."""
         return [
-            f"the kernel lost {count} frames of {self._cards[port]}, the card to switch port {port}"
+            f"the kernel lost {plural(count, 'frame')} of {self._cards[port]}, the card to switch port {port}"
             for port, count in self._kernel_drops.items()
         ]
 

@@ -23,6 +23,7 @@ from weir.controlplane.config import COLLECTOR, ExperimentConfig
 from weir.controlplane.errors import SwitchUnreachableError
 from weir.rundir.directory import RunDirectory
 from weir.rundir.manifest import ClockReading
+from weir.rundir.plural import plural
 from weir.runner.switch_by_address import SwitchByAddress
 from weir.testbed.hosts import RemoteHosts
 from weir.testbed.inventory import TestbedConfig
@@ -116,7 +117,9 @@ class TestbedStage:
         """By the counters of the hosts' network cards."""
         lost = {name: count - self._losses_before[name] for name, count in self._losses().items()}
         return [
-            f"the network card of {name} lost {count} frames" for name, count in lost.items() if count > 0
+            f"the network card of {name} lost {plural(count, 'frame')}"
+            for name, count in lost.items()
+            if count > 0
         ]
 
     def receive_queues(self) -> Mapping[str, QueueCounts]:
@@ -233,7 +236,7 @@ class ReportCapture:
         found = self._capture.stop()
         self._socket.stop()
         if found.lost:
-            raise ProcessError(f"the capture of reports on {COLLECTOR} lost {found.lost} packets")
+            raise ProcessError(f"the capture of reports on {COLLECTOR} lost {plural(found.lost, 'packet')}")
         files = self._files
         argv = [str(find_own_program("weir-collector")), "--read", str(self._path), "--port", str(self._port)]
         argv += ["--output", str(files.telemetry), "--accounting", str(files.accounting)]

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from google.protobuf import text_format
 
+from weir.rundir.plural import plural
 from weir.softswitch.errors import RequestRefusedError
 from weir.softswitch.replay import Replay, read_p4info, read_writes, replay
 from weir.softswitch.switch import CPU_PORT, DROP_PORT, VirtualSwitch
@@ -130,11 +131,11 @@ def _run(
 
 
 def _print(result: Replay, outgoing: dict[int, Path]) -> None:
-    print(f"{result.received} frames arrived")
+    print(f"{plural(result.received, 'frame')} arrived")
     for port, sent in sorted(result.sent.items()):
         where = f" ({outgoing[port]})" if port in outgoing else ", not written: no --out for it"
-        print(f"{len(sent)} frames left port {port}{where}")
-    print(f"{len(result.messages)} messages for the controller")
+        print(f"{plural(len(sent), 'frame')} left port {port}{where}")
+    print(f"{plural(len(result.messages), 'message')} for the controller")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

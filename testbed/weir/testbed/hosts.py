@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from weir.controlplane.attach import SUBNET
+from weir.rundir.plural import plural
 from weir.testbed.clock import ClockReading
 from weir.testbed.connection import connect
 from weir.testbed.control import HostControl, control
@@ -296,7 +297,9 @@ class RemoteHosts:
             )
         left = await helper.ask("delete", prefix=PREFIX)
         if left:
-            self.notes.append(f"{name}: {left} files of an earlier run are deleted")
+            self.notes.append(
+                f"{name}: {plural(left, 'file of an earlier run is', 'files of an earlier run are')} deleted"
+            )
         free = await helper.ask("free")
         if free < entry.disk_limit:
             raise ChangeError(

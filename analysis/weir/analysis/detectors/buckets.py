@@ -15,6 +15,7 @@ import numpy as np
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
+from weir.rundir.plural import plural
 
 MIN_SCORE = 0.6
 BETTER = 0.05
@@ -47,10 +48,12 @@ def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
     """Do the flows' packets together fit one bucket better than two?"""
     losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
     if losses < MIN_LOSSES:
-        return BucketsResult("cannot_tell", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed")
+        return BucketsResult(
+            "cannot_tell", f"{plural(losses, 'loss', 'losses')} in one of the flows; {MIN_LOSSES} are needed"
+        )
     passed = min(int(np.count_nonzero(~a.lost)), int(np.count_nonzero(~b.lost)))
     if passed < MIN_LOSSES:
-        reason = f"{passed} packets of one of the flows passed; {MIN_LOSSES} are needed"
+        reason = f"{plural(passed, 'packet')} of one of the flows passed; {MIN_LOSSES} are needed"
         return BucketsResult("cannot_tell", reason)
     together = _fit(a, b)
     one, other = _fit(a), _fit(b)

@@ -36,6 +36,7 @@ from weir.analysis.detectors.wehey import (
     loss_ratios,
 )
 from weir.analysis.tables import Bools, Floats
+from weir.rundir.plural import plural
 
 Metric = Literal["loss", "throughput", "delay"]
 Method = Literal["spearman", "kendall", "pearson"]
@@ -122,7 +123,9 @@ def resampled_loss_correlation(a: FlowEvents, b: FlowEvents, null: Null) -> Resa
         x, y = steady_loss(a, b, max(a.min_rtt_ns, b.min_rtt_ns), STEADY_RTTS, MIN_PACKETS)
     both = int(np.count_nonzero((x > 0) | (y > 0)))
     if both < MIN_INTERVALS or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return ResampledResult("cannot_tell", f"{both} intervals with loss; {MIN_INTERVALS} are needed", both)
+        return ResampledResult(
+            "cannot_tell", f"{plural(both, 'interval')} with loss; {MIN_INTERVALS} are needed", both
+        )
     ranks = [stats.rankdata(series) for series in (x, y)]
     one, other = ((r - r.mean()) / (r.std() * np.sqrt(len(r))) for r in ranks)
     rho, block = float(one @ other), None
@@ -133,7 +136,9 @@ def resampled_loss_correlation(a: FlowEvents, b: FlowEvents, null: Null) -> Resa
         chance = block_permutations(other, block, DRAWS, np.random.default_rng(SEED)) @ one
     p = rank_p(rho, chance)
     how = "shifts" if block is None else f"permuted blocks of {block}"
-    reason = f"loss over {len(x)} intervals of {STEADY_RTTS} RTTs: rho = {rho:.2f}, p = {p:.3f} by {how}"
+    reason = (
+        f"loss over {plural(len(x), 'interval')} of {STEADY_RTTS} RTTs: rho = {rho:.2f}, p = {p:.3f} by {how}"
+    )
     return ResampledResult("shared" if p < ALPHA else "separate", reason, len(x), rho, p, block)
 
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from weir.analysis.detectors.events import FlowEvents, statistics_of
 from weir.analysis.tables import Floats
+from weir.rundir.plural import plural
 
 ALPHA = 0.05
 SHIFTS, SHIFTS_OF_SCANS = 99, 39
@@ -114,10 +115,12 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     """Do two flows share a bucket? See the module's text."""
     losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
     if losses < MIN_LOSSES:
-        return MemoryResult("cannot_tell", f"{losses} losses in one of the flows; {MIN_LOSSES} are needed")
+        return MemoryResult(
+            "cannot_tell", f"{plural(losses, 'loss', 'losses')} in one of the flows; {MIN_LOSSES} are needed"
+        )
     passed = min(int(np.count_nonzero(~a.lost)), int(np.count_nonzero(~b.lost)))
     if passed < MIN_LOSSES:
-        reason = f"{passed} packets of one of the flows passed; {MIN_LOSSES} are needed"
+        reason = f"{plural(passed, 'packet')} of one of the flows passed; {MIN_LOSSES} are needed"
         return MemoryResult("cannot_tell", reason)
     start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
     rtt_ns = max(a.min_rtt_ns, b.min_rtt_ns)

@@ -31,6 +31,7 @@ import numpy as np
 
 from weir.analysis.detectors.events import FlowEvents, statistics_of
 from weir.analysis.tables import Bools, Floats, Ints
+from weir.rundir.plural import plural
 
 T_NS = 350_000_000
 N, M = 50, 30
@@ -69,7 +70,7 @@ def rfc8382(a: FlowEvents, b: FlowEvents) -> Rfc8382Result:
     end = min(int(a.sent_ns[-1]), int(b.sent_ns[-1])) if start else 0
     count = max(end - start, 0) // T_NS
     if count <= 2 * M:
-        reason = f"{count} intervals of {T_NS / 1e6:.0f} ms in common; more than {2 * M} are needed"
+        reason = f"{plural(count, 'interval')} of {T_NS / 1e6:.0f} ms in common; more than {2 * M} are needed"
         return Rfc8382Result("cannot_tell", reason, 0, 0, 0)
     one, other = _statistics(a, start, count), _statistics(b, start, count)
     seen = _bottleneck(one) & _bottleneck(other)
@@ -77,10 +78,10 @@ def rfc8382(a: FlowEvents, b: FlowEvents) -> Rfc8382Result:
     judged = int(np.count_nonzero(np.isfinite(one.skew) & np.isfinite(other.skew)))
     with_bottleneck, same = int(np.count_nonzero(seen)), int(np.count_nonzero(grouped))
     if not with_bottleneck:
-        reason = f"in none of {judged} intervals do both flows see a bottleneck"
+        reason = f"in none of {plural(judged, 'interval')} do both flows see a bottleneck"
         return Rfc8382Result("cannot_tell", reason, judged, 0, 0)
     verdict: Literal["shared", "separate"] = "shared" if 2 * same > with_bottleneck else "separate"
-    reason = f"grouped in {same} of the {with_bottleneck} intervals in which both see a bottleneck"
+    reason = f"grouped in {same} of {plural(with_bottleneck, 'interval')} in which both see a bottleneck"
     return Rfc8382Result(verdict, reason, judged, with_bottleneck, same)
 
 

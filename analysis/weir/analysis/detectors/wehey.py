@@ -34,6 +34,7 @@ from scipy import stats
 
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.tables import Floats, Ints
+from weir.rundir.plural import plural
 
 MULTIPLES = range(10, 51)
 MIN_INTERVALS = 30
@@ -141,12 +142,14 @@ def loss_trend_correlation(a: FlowEvents, b: FlowEvents) -> LossTrendResult:
     if not used:
         verdict = "cannot_tell"
         reason = (
-            f"no interval size fits {MIN_INTERVALS} times; the smallest fits {sizes[0].intervals} times "
+            f"no interval size fits {MIN_INTERVALS} times; the smallest fits "
+            f"{plural(sizes[0].intervals, 'time')} "
             f"(min RTT {min_rtt_ns / 1e6:.1f} ms, {duration_ns / 1e9:.1f} s in common)"
         )
     elif not all(losses):
         verdict = "cannot_tell"
-        reason = f"{losses[0]} and {losses[1]} losses in the {duration_ns / 1e9:.1f} s in common"
+        counts = f"{losses[0]} and {plural(losses[1], 'loss', 'losses')}"
+        reason = f"{counts} in the {duration_ns / 1e9:.1f} s in common"
     else:
         verdict = "shared" if significant > MAJORITY * len(used) else "separate"
         reason = f"{significant} of {len(used)} interval sizes correlate with p < {ALPHA}"

@@ -14,6 +14,7 @@ from weir.analysis.figures.figure import Figure, heat_figure
 from weir.analysis.figures.records import FlowRecord
 from weir.analysis.figures.trees import grown_tree
 from weir.analysis.statistics import gp_gain_percent, heat_map
+from weir.rundir.plural import plural
 
 MIN_TREE_SAMPLES = 8
 RTT_STEP_MS = 5
@@ -155,8 +156,9 @@ def winner_tree(flows: Sequence[FlowRecord], notes: list[str]) -> tuple[Figure, 
     labels = [winners[at] for at, _ in compared]
     if len(labels) < MIN_TREE_SAMPLES or len(set(labels)) < 2:
         notes.append(
-            f"no decision tree: {len(labels)} flows under conditions that several congestion controls met, "
-            f"outcomes: {len(set(labels))}; at least {MIN_TREE_SAMPLES} flows and two outcomes are needed"
+            f"no decision tree: {plural(len(labels), 'flow')} under conditions that several congestion "
+            f"controls met, outcomes: {len(set(labels))}; "
+            f"at least {MIN_TREE_SAMPLES} flows and two outcomes are needed"
         )
         return ()
     rows = [dict(zip(names, at, strict=True)) | {"loss, %": 100 * loss_ratio} for at, loss_ratio in compared]

@@ -29,6 +29,7 @@ from weir.analysis.statistics import (
     kolmogorov_smirnov,
 )
 from weir.analysis.tables import Floats
+from weir.rundir.plural import plural
 
 LOSS_TREND = "wehey_loss_trend"
 MOST_LINES = 24
@@ -159,7 +160,7 @@ def study(records: Records, title: str) -> Study:
     runs = len(dict.fromkeys(flow.run for flow in flows))
     return Study(
         title,
-        f"{runs} {'run' if runs == 1 else 'runs'}, {len(flows)} flows, {len(records.pairs)} verdicts",
+        f"{plural(runs, 'run')}, {plural(len(flows), 'flow')}, {plural(len(records.pairs), 'verdict')}",
         tuple(section for section in sections if section.items),
         tuple(notes),
     )

@@ -15,6 +15,7 @@ import numpy as np
 from weir.analysis.models import FlowResult, PolicerResult, Result
 from weir.analysis.report import text
 from weir.analysis.tables import TCP, Floats
+from weir.rundir.plural import plural
 
 COLOURS = 8
 """Size of the palette in `page.css`; flows beyond it share one grey."""
@@ -140,7 +141,7 @@ def _loss(result: Result, phase: str, series: Series, colour: Mapping[str, int])
         found.append(
             {
                 "title": flow.name,
-                "subtitle": f"{text.share(flow.loss_ratio)} of {flow.sent:,} packets dropped",
+                "subtitle": f"{text.share(flow.loss_ratio)} of {plural(flow.sent, 'packet')} dropped",
                 "y": "packets lost",
                 "format": ".0%",
                 "hover": ".1%",

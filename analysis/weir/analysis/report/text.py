@@ -70,11 +70,6 @@ def quality(value: float | None) -> str:
     return f"{value:.0f}" if value in (0, 1) else f"{math.floor(value * 10_000) / 10_000:.4f}"
 
 
-def plural(n: int, one: str, many: str | None = None) -> str:
-    """`1 packet`, `2 packets`."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
-
-
 FILTERS = {
     "count": count,
     "rate": rate,

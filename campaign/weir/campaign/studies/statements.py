@@ -16,6 +16,7 @@ from weir.analysis.report.text import plain
 from weir.analysis.statistics import Interval
 from weir.campaign.studies.measured import INTERVAL, INTERVAL_CAPTION, Measured, interval_cells
 from weir.campaign.studies.runs import rounded
+from weir.rundir.plural import plural
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ def summary(study: Mapping[str, Any], comparisons: Sequence[Comparison], runs: i
     )
     agree = len(groups[0][1])
     sentences = [
-        f"Of {len(known)} published statements that {runs} valid runs can tell about, {agree} agree."
+        f"Of {plural(len(known), 'published statement')} that {plural(runs, 'valid run')} can tell about, "
+        f"{agree} agree."
     ]
     sentences += [f"{name}: {'; '.join(map(_briefly, its))}." for name, its in groups if its]
     return " ".join([*sentences, study["differs"]])

@@ -20,6 +20,7 @@ from weir.campaign.studies.measured import INTERVAL, interval_cells
 from weir.campaign.studies.per_rtt import per_rtt
 from weir.campaign.studies.runs import label, rounded, valid_of
 from weir.campaign.studies.statements import numbers_of
+from weir.rundir.plural import plural
 
 PUBLISHED = numbers_of("wehey_bbr")
 SCENARIOS = ("BBR with BBR", "BBR with CUBIC", "CUBIC with BBR", "CUBIC with CUBIC")
@@ -227,8 +228,9 @@ def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
     comparable = [each for each in compared if each[2] not in (NOT_RUN, NOTHING_PUBLISHED)]
     others = [each for each in comparable if each[2] != NO_DIFFERENCE]
     sentences = [
-        f"Of {len(comparable)} published error counts (tables 2 to 4) that these {len(outcomes)} runs can be "
-        f"held against, {len(comparable) - len(others)} show no difference."
+        f"Of {plural(len(comparable), 'published error count')} (tables 2 to 4) that "
+        f"{plural(len(outcomes), 'run')} can be held against, {len(comparable) - len(others)} "
+        "show no difference."
     ]
     sentences += [f"{table.title}, {row[0]}, {row[1]}, {row[2]}: {words}." for table, row, words in others]
     if "kolmogorov-smirnov" in named:
@@ -255,8 +257,8 @@ def _in_words(outcomes: Sequence[Outcome], tables: Sequence[Table]) -> str:
     judged = [(o, pair) for o in outcomes for pair in o.result["pairs"]]
     right = sum(pair["truth"] == TRUTH.get(label(o, "policer")) for o, pair in judged)
     sentences.append(
-        f"The declared policer is the truth in {right} of {len(judged)} verdicts "
-        f"({len(_pairs(outcomes, RULE))} pairs)."
+        f"The declared policer is the truth in {right} of {plural(len(judged), 'verdict')} "
+        f"({plural(len(_pairs(outcomes, RULE)), 'pair')})."
     )
     queued = all(any(link["queue_bytes"] for link in o.result["links"]) for o in outcomes)
     sentences.append(

@@ -154,7 +154,7 @@ def test_figures_and_summary_follow_from_the_runs() -> None:
         "The median loss of BBR with BBR at 40 Mbit/s is 22.0 % (22.0 to 22.0), published 22 %."
         in found[0].text
     )
-    assert "(tables 2 to 4) that these 8 runs can be held against, " in found[0].text
+    assert "(tables 2 to 4) that 8 runs can be held against, " in found[0].text
     all_wrong = [outcome("common", BBR, {"rule": rule("separate", 0, 0.1), "ours": "shared"})] * 20
     sentence = (
         "False negatives, common policer (table 2), BBR with BBR, 40 to 80 Mbit/s, 50 %: more than published."

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from weir.campaign.summary.model import CellSummary, FigureValue, StudyTable, Summary, Value
+from weir.rundir.plural import plural
 
 COVERAGE = 0.95
 """The coverage of the intervals by which differences are measured."""
@@ -197,7 +198,7 @@ def _facts(summary: Summary) -> dict[str, str]:
         "kernel": ", ".join(kernels) or "of the machine, real time",
         "kernel's inputs": ", ".join(kernel.inputs_sha256[:16] for kernel in summary.kernels),
         "congestion controls": ", ".join(summary.congestion_controls),
-        "left out": ", ".join(f"{runs} runs: no {cc}" for cc, runs in summary.left_out.items()),
+        "left out": ", ".join(f"{plural(runs, 'run')}: no {cc}" for cc, runs in summary.left_out.items()),
     }
 
 
@@ -206,11 +207,11 @@ def _tables(a: Sequence[StudyTable], b: Sequence[StudyTable]) -> Iterator[TableD
     for table in a:
         other = tables_b.pop(table.name, None)
         if other is None:
-            yield TableDifference(table.name, "all", "", f"{len(table.rows)} rows", None)
+            yield TableDifference(table.name, "all", "", plural(len(table.rows), "row"), None)
         else:
             yield from _table(table, other)
     for other in tables_b.values():
-        yield TableDifference(other.name, "all", "", None, f"{len(other.rows)} rows")
+        yield TableDifference(other.name, "all", "", None, plural(len(other.rows), "row"))
 
 
 def _table(a: StudyTable, b: StudyTable) -> Iterator[TableDifference]:

@@ -12,6 +12,7 @@ from rich.text import Text
 from weir.analysis.report import text
 from weir.cli.terminal.bars import Counter, bars
 from weir.controlplane.units import format_rate
+from weir.rundir.plural import plural
 from weir.runner.progress import Reading, Sample
 
 LABEL_WIDTH = 12
@@ -43,7 +44,7 @@ class _Meter:
         rate = "" if self.last.rate_bps is None else f", {format_rate(self.last.rate_bps)}"
         share = f" ({text.share(dropped / met)})" if met else ""
         heading = Text(f"  {self.last.name}", style="bold")
-        return heading.append(f"{rate}: {dropped:,} of {met:,} packets dropped{share}", "not bold")
+        return heading.append(f"{rate}: {dropped:,} of {plural(met, 'packet')} dropped{share}", "not bold")
 
 
 class PhasePicture:

@@ -21,6 +21,7 @@ from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
 from weir.analysis.jitter import delay_spread_of, jitter_of
 from weir.analysis.tables import Bools, Floats
 from weir.analysis.traces import FlowTrace
+from weir.rundir.plural import plural
 
 MIN_SCORE = 0.6
 """Losses explained ÷ (losses + packets that should have been lost) that a bucket must reach."""
@@ -199,7 +200,7 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         reason = (
             f"no bucket explains the losses: the best, {bucket}{beside}, explains {threshold.hits} of "
-            f"{count} and would have dropped {threshold.false_drops} packets that passed"
+            f"{count} and would have dropped {plural(threshold.false_drops, 'packet')} that passed"
         )
         if flow.view != "sent":
             reason += "; but the capture does not show when lost packets passed the policer"
@@ -232,14 +233,14 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
         unsure += ", and may be larger, since the flow had sent before the capture began"
     blind = "" if wait is not None else "; no RTT in this capture could show a queue"
     reason = (
-        f"{bucket}{beside} explains {threshold.hits} of {count} losses and contradicts "
-        f"{threshold.false_drops} packets that passed{unsure}{blind}"
+        f"{bucket}{beside} explains {threshold.hits} of {plural(count, 'loss', 'losses')} and contradicts "
+        f"{plural(threshold.false_drops, 'packet')} that passed{unsure}{blind}"
     )
     return FlowVerdict(flow.name, "policed", reason, fit.rate * 8, fit.burst_bytes, detail)
 
 
 def _no_bucket(flow: FlowTrace) -> FlowVerdict:
-    reason = f"{flow.losses} of {len(flow.time_ns)} packets lost, "
+    reason = f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost, "
     reason += "so no rate shows" if np.all(flow.lost) else "at one instant, so no rate shows"
     return FlowVerdict(flow.name, "cannot_tell", reason, detail=_counts(flow))
 
@@ -252,11 +253,11 @@ def _few_losses(flow: FlowTrace) -> FlowVerdict:
         usual = float(np.percentile(flow.rtt_ns, 10))
         if np.all(at_loss > max(INFLATED * usual, usual + INFLATED_S * 1e9)):
             reason = (
-                f"{flow.losses} of {len(flow.time_ns)} packets lost, each behind a queue: RTT "
+                f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost, each behind a queue: RTT "
                 f"{at_loss.min() / 1e6:.0f} ms and more where the tenth percentile is {usual / 1e6:.0f} ms"
             )
             return FlowVerdict(flow.name, "not_policed", reason, detail=_counts(flow))
-    reason = f"{flow.losses} of {len(flow.time_ns)} packets lost; {MIN_LOSSES} losses are needed"
+    reason = f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost; {MIN_LOSSES} losses are needed"
     return FlowVerdict(flow.name, "insufficient_loss", reason, detail=_counts(flow))
 
 
