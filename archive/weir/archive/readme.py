@@ -17,7 +17,7 @@ from weir.archive.record import (
     repeat_command,
     software_of,
 )
-from weir.archive.roles import OF_CAMPAIGNS, OF_RUNS
+from weir.archive.roles import OF_CAMPAIGNS, OF_RUNS, roles_of
 
 _MOST = 20
 """Lines of a list; more are counted."""
@@ -142,15 +142,17 @@ def _repeat(contents: Contents) -> Iterator[str]:
 def _files(contents: Contents) -> Iterator[str]:
     yield "## Files"
     yield ""
-    yield "| in each run | what it is |"
+    of_runs = roles_of((item.within for item in contents.items if item.run is not None), OF_RUNS)
+    yield "| in a run | what it is |"
     yield "| --- | --- |"
-    for pattern, role in OF_RUNS.items():
+    for pattern, role in of_runs.items():
         yield f"| `{pattern}` | {role.what} |"
     yield ""
     if contents.campaigns:
         yield "| in the folder of a campaign | what it is |"
         yield "| --- | --- |"
-        for pattern, role in OF_CAMPAIGNS.items():
+        its = roles_of((item.within for item in contents.items if item.run is None), OF_CAMPAIGNS)
+        for pattern, role in its.items():
             yield f"| `{pattern}` | {role.what} |"
         yield ""
     yield "Counts are packets, rates bit/s, times ns since 1970 or s, as the names say. A run without"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -40,6 +41,7 @@ OF_RUNS: dict[str, Role] = {
 OF_CAMPAIGNS: dict[str, Role] = {
     "campaign.yaml": Role(_YAML, "the campaign, as it was given to weir"),
     "index.html": Role(_HTML, "the campaign's runs on one page"),
+    "summary.json": Role(_JSON, "the page's figures for programs"),
     "data/*": Role("text/csv", "the numbers of a figure of the page"),
     "figures/*": Role("image/svg+xml", "a figure of the page"),
 }
@@ -49,4 +51,15 @@ OTHER = Role("application/octet-stream", "a file of the run that weir does not k
 def role_of(within: str, *, of_run: bool) -> Role:
     """The role of a file by its path in the folder of its run or campaign."""
     patterns = OF_RUNS if of_run else OF_CAMPAIGNS
-    return next((role for pattern, role in patterns.items() if fnmatchcase(within, pattern)), OTHER)
+    pattern = _pattern_of(within, patterns)
+    return OTHER if pattern is None else patterns[pattern]
+
+
+def roles_of(files: Iterable[str], patterns: Mapping[str, Role]) -> dict[str, Role]:
+    """The `patterns` that some of the files have, by their paths in the folders of runs or campaigns."""
+    found = {_pattern_of(within, patterns) for within in files}
+    return {pattern: role for pattern, role in patterns.items() if pattern in found}
+
+
+def _pattern_of(within: str, patterns: Mapping[str, Role]) -> str | None:
+    return next((pattern for pattern in patterns if fnmatchcase(within, pattern)), None)

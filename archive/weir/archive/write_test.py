@@ -7,6 +7,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import zipfile
 from datetime import UTC, datetime
@@ -29,6 +30,19 @@ ORIGIN = Origin("0.1.0", "0123456789ab", datetime(2026, 11, 24, tzinfo=UTC))
 def export(out: Path, *runs: Path, unfinished: bool = False) -> Written:
     contents = contents_of(runs, unfinished=unfinished)
     return write_archive(contents, out, ORIGIN, License("CC-BY-4.0"), identity=Identity(("build-box-17",)))
+
+
+def test_the_readme_lists_the_files_that_the_runs_have_and_no_others(tmp_path: Path) -> None:
+    campaign = make_campaign(tmp_path / "runs" / "grid", "5_r001", "10_r001")
+    (campaign / "10_r001" / "tuning.parquet").touch()
+    export(tmp_path / "a.zip", campaign)
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        readme = archive.read("README.md").decode()
+    listed = re.findall(r"^\| `([^`/]+(?:/\*[^`]*)?)` \|", readme, re.MULTILINE)
+    assert listed == [
+        *("config.yaml", "manifest.json", "pcap/*", "telemetry.parquet", "collector.json", "tuning.parquet"),
+        *("result.json", "report.html", "logs/*.json", "logs/*", "campaign.yaml", "index.html", "data/*"),
+    ]
 
 
 def test_an_archive_has_every_file_of_the_run_with_its_checksum(tmp_path: Path) -> None:
