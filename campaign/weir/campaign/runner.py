@@ -92,6 +92,7 @@ class Runner:
         failures = dict(self._store.failures())
         attempts = self._store.campaign.attempts
         done = self._store.done()
+        self._store.keep_file()
         left = [run for run in self._store.campaign.runs if run.key not in done]
         self._ending.failed = [run.key for run in left if failures.get(run.key, 0) >= attempts]
         # Repeat by repeat over all cells, so that a stopped campaign has runs of every cell.

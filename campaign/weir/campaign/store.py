@@ -65,7 +65,6 @@ class Store:
         except BaseException:
             self._unlock()
             raise
-        write_whole(self.folder / CAMPAIGN_FILE, self.campaign.text.encode())
         return self
 
     def __exit__(
@@ -109,6 +108,10 @@ class Store:
                 time.sleep(_ORPHAN_POLL_S)
             shutil.rmtree(directory)
 
+    def keep_file(self) -> None:
+        """Write the campaign's file into its folder, once `done` has found that the runs there are its."""
+        write_whole(self.folder / CAMPAIGN_FILE, self.campaign.text.encode())
+
     def path_of(self, run: PlannedRun) -> Path:
         """Directory of the run once it is complete."""
         return self.folder / run.key
@@ -131,7 +134,10 @@ class Store:
             found[run.key] = path
         if foreign:
             path, difference = foreign[0]
-            others = f", as {plural(len(foreign) - 1, 'more run is', 'more runs are')}" if foreign[1:] else ""
+            count = len(foreign) - 1
+            others = (
+                f", and so {'is' if count == 1 else 'are'} {plural(count, 'more run')} here" if count else ""
+            )
             raise CampaignError(
                 f"{path}: {difference}{others}; results are not mixed; "
                 f"valid: --runs with another directory, or move {self.folder} away"

@@ -248,12 +248,13 @@ def test_results_of_different_configs_and_versions_are_never_mixed(
     tmp_path: Path, text: str, software: Software, message: str
 ) -> None:
     work(tmp_path)
-    before = marks(tmp_path)
+    before, file = marks(tmp_path), tmp_path / "many" / "campaign.yaml"
     with pytest.raises(
         CampaignError, match=f"{message}.*and so are 11 more runs.*valid: --runs with another directory"
     ):
         work(tmp_path, text, software=software)
     assert marks(tmp_path) == before
+    assert file.read_text() == TEXT  # by which weir reads the runs in the folder
 
 
 def test_results_of_different_kernels_and_memories_are_never_mixed(
