@@ -8,11 +8,9 @@ then get their places by renaming. A folder of an import that was killed is remo
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +19,8 @@ from pathlib import Path, PurePosixPath
 from weir.archive import layout
 from weir.archive.errors import ArchiveError
 from weir.archive.read import ArchivedRun, Limits, Member, open_archive
-from weir.rundir.directory import is_held, sync_directory, sync_tree
+from weir.rundir.directory import sync_directory, sync_tree
+from weir.rundir.scratch import scratch_folder
 
 Progress = Callable[[int, int], None]
 """Receives the unpacked bytes so far, and those of the archive."""
@@ -135,19 +134,14 @@ def _digest(path: Path) -> str:
 def _folder(runs: Path, size_bytes: int) -> Iterator[Path]:
     """A locked temporary folder in `runs`, removed in the end, with room for the archive's files."""
     made = _make_folders(runs)
-    _clear(runs)
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=runs))
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        free = shutil.disk_usage(folder).free
-        if size_bytes + _SPARE_BYTES > free:
-            what = f"{os.strerror(errno.ENOSPC)}: {size_bytes} bytes needed, {free} free"
-            raise OSError(errno.ENOSPC, what, str(runs))
-        yield folder
+        with scratch_folder(runs, PREFIX) as folder:
+            free = shutil.disk_usage(folder).free
+            if size_bytes + _SPARE_BYTES > free:
+                what = f"{os.strerror(errno.ENOSPC)}: {size_bytes} bytes needed, {free} free"
+                raise OSError(errno.ENOSPC, what, str(runs))
+            yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
         for parent in made:
             with suppress(OSError):  # not empty: the runs are in it
                 parent.rmdir()
@@ -158,13 +152,6 @@ def _make_folders(path: Path) -> list[Path]:
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
     path.mkdir(parents=True, exist_ok=True)
     return missing
-
-
-def _clear(runs: Path) -> None:
-    """Remove the folders of imports that were killed."""
-    for left in runs.glob(f"{PREFIX}*"):
-        if not left.is_symlink() and left.is_dir() and not is_held(left):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 def _target(folder: Path, member: Member, present: Mapping[PurePosixPath, bool]) -> Path | None:

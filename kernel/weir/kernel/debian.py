@@ -12,8 +12,8 @@ from pathlib import Path
 
 from weir.kernel.commands import check_tools, raise_if_full, run_logged
 from weir.kernel.errors import KernelError, KernelInputError
-from weir.kernel.scratch import scratch_folder
 from weir.rundir.kernel import KernelSource
+from weir.rundir.scratch import scratch_folder
 
 DEBIAN_SERIES = "6.12"
 PACKAGE = f"linux-source-{DEBIAN_SERIES}"

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir.kernel.errors import KernelInputError
-from weir.kernel.scratch import scratch_folder
 from weir.rundir.errors import RunFileError
 from weir.rundir.kernel import Kernel, read_kernel
+from weir.rundir.scratch import scratch_folder
 from weir.rundir.whole_files import replacing
 
 PROGRAM, RECORD, CONFIG, LOG = "linux", "kernel.json", "config", "build.log"

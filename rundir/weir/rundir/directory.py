@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,6 +177,19 @@ def is_held(directory: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def remove_if_not_held(directory: Path) -> None:
+    """Remove a directory that no process holds, as far as possible. Who wants to hold it meanwhile waits."""
+    with contextlib.suppress(FileNotFoundError):  # another process may remove it at the same time
+        handle = _open(directory)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(directory, ignore_errors=True)
+        except BlockingIOError:
+            return
+        finally:
+            os.close(handle)
 
 
 def _open(directory: Path) -> int:

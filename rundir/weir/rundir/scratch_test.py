@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from weir.kernel.scratch import scratch_folder
+from weir.rundir.directory import remove_if_not_held
+from weir.rundir.scratch import scratch_folder
 
 
 def test_folders_that_killed_processes_left_are_removed_and_nothing_else_is(tmp_path: Path) -> None:
@@ -29,3 +32,23 @@ def test_a_folder_may_be_moved_away(tmp_path: Path) -> None:
         folder.rename(tmp_path / "done")
     assert (tmp_path / "done").is_dir()
     assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_a_folder_that_another_process_removes_before_it_is_held_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+    made: list[Path] = []
+
+    def make_and_lose_the_first(**where: Any) -> str:
+        made.append(Path(make(**where)))
+        if len(made) == 1:
+            remove_if_not_held(made[0])
+        return str(made[-1])
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose_the_first)
+    with scratch_folder(tmp_path, "x-") as folder:
+        assert (folder, folder.is_dir()) == (made[1], True)
+        remove_if_not_held(folder)
+        assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == []
