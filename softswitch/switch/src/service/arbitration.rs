@@ -32,10 +32,12 @@ const MAX_ROLE_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Arbitration {
     device_id: u64,
-    /// Always contains the default role.
+    /// Always contains the default role; others while they have controllers, or a primary's election id is remembered.
     roles: BTreeMap<String, RoleState>,
     /// The role of each live controller.
     clients: BTreeMap<ClientId, String>,
+    /// Streams that were closed so far.
+    disconnections: u64,
     /// Whether an unset election id is 0, and requests without one are served while no controller is live.
     as_pi: bool,
 }
@@ -51,6 +53,8 @@ struct RoleState {
     primary: Option<ClientId>,
     config: Option<Any>,
     access: Access,
+    /// The count of closed streams when the last controller went.
+    left_at: u64,
 }
 
 /// An election id as a number.
@@ -79,6 +83,7 @@ impl Arbitration {
             device_id,
             roles: BTreeMap::from([(String::new(), RoleState::default())]),
             clients: BTreeMap::new(),
+            disconnections: 0,
             as_pi: false,
         }
     }
@@ -163,6 +168,9 @@ impl Arbitration {
         let access = self.check(client, update, &name)?;
         let device_id = self.device_id;
         let election_id = self.own_or_zero(update.election_id.map(number));
+        if self.has_no_room_for(&name) {
+            self.forget_longest_left();
+        }
         self.clients.insert(client, name.clone());
         let role = self.roles.entry(name).or_default();
         role.role = update.role.clone();
@@ -223,9 +231,9 @@ impl Arbitration {
             ));
         }
         let access = Access::of(config)?;
-        if !self.roles.contains_key(name) && self.roles.len() >= MAX_ROLES {
+        if self.has_no_room_for(name) && self.longest_left().is_none() {
             return Err(Status::resource_exhausted(format!(
-                "there are {MAX_ROLES} roles already"
+                "{MAX_ROLES} roles have controllers already, and the switch serves no more; close the stream of one of them"
             )));
         }
         let election_id = self.own_or_zero(update.election_id.map(number));
@@ -241,13 +249,43 @@ impl Arbitration {
         Ok(access)
     }
 
+    fn has_no_room_for(&self, name: &str) -> bool {
+        !self.roles.contains_key(name) && self.roles.len() >= MAX_ROLES
+    }
+
+    /// The role without controllers that has been so for longest.
+    fn longest_left(&self) -> Option<&String> {
+        let roles = self.roles.iter();
+        roles
+            .filter(|(name, role)| !name.is_empty() && role.live.is_empty())
+            .min_by_key(|(_, role)| role.left_at)
+            .map(|(name, _)| name)
+    }
+
+    /// The specification has a role's highest election id remembered for ever ("Client Arbitration and Controller
+    /// Replication"), which takes memory for ever: only the last roles that were left are remembered.
+    fn forget_longest_left(&mut self) {
+        if let Some(name) = self.longest_left().cloned() {
+            self.roles.remove(&name);
+        }
+    }
+
     /// Handles a closed stream.
     pub fn disconnect(&mut self, client: ClientId) -> Vec<Notification> {
-        let name = self.clients.remove(&client);
-        let Some(role) = name.and_then(|name| self.roles.get_mut(&name)) else {
+        let Some(name) = self.clients.remove(&client) else {
+            return Vec::new();
+        };
+        let Some(role) = self.roles.get_mut(&name) else {
             return Vec::new();
         };
         role.live.remove(&client);
+        self.disconnections += 1;
+        role.left_at = self.disconnections;
+        if role.live.is_empty() && role.highest.is_none() && !name.is_empty() {
+            // It never had a primary, so there is nothing to remember.
+            self.roles.remove(&name);
+            return Vec::new();
+        }
         if role.primary != Some(client) {
             return Vec::new();
         }

@@ -198,6 +198,81 @@ fn each_role_has_a_primary_of_its_own() {
     assert!(arbitration.access_of("", Some(10)).is_ok());
 }
 
+/// An arbitration with as many roles as it may have: the default role, and roles 1 to `MAX_ROLES - 1`, each with the client
+/// of its number as primary.
+fn full() -> Arbitration {
+    let mut arbitration = Arbitration::new(DEVICE);
+    for number in 1..MAX_ROLES as ClientId {
+        let primary = of_role(&number.to_string(), None, 5);
+        arbitration.update(number, &primary).unwrap();
+    }
+    arbitration
+}
+
+#[test]
+fn one_role_too_many_with_controllers_is_refused() {
+    let mut arbitration = full();
+    let refused = arbitration.update(1000, &of_role("new", None, 5));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(
+        refused.message().contains("256 roles have controllers"),
+        "{refused}"
+    );
+    assert!(!arbitration.is_live(1000));
+    assert!(
+        arbitration.update(1000, &of_role("7", None, 4)).is_ok(),
+        "an old role"
+    );
+}
+
+#[test]
+fn beyond_the_limit_the_role_that_was_left_first_is_forgotten() {
+    let mut arbitration = full();
+    for left in [30, 20] {
+        arbitration.disconnect(left);
+    }
+    // The role that was left first is used again, and left once more.
+    arbitration.update(1000, &of_role("30", None, 4)).unwrap();
+    arbitration.disconnect(1000);
+    arbitration.update(1001, &of_role("new", None, 5)).unwrap();
+    let of_lower_id = |arbitration: &mut Arbitration, client, name| {
+        codes(arbitration.update(client, &of_role(name, None, 4)).unwrap())
+    };
+    assert_eq!(
+        of_lower_id(&mut arbitration, 1002, "30"),
+        [(1002, Code::NotFound)],
+        "its election id 5 is remembered"
+    );
+    arbitration.disconnect(1001);
+    assert_eq!(
+        of_lower_id(&mut arbitration, 1003, "20"),
+        [(1003, Code::Ok)],
+        "it was forgotten"
+    );
+    let of_default = arbitration.access_of("", Some(5)).unwrap_err();
+    assert_eq!(of_default.code(), Code::PermissionDenied, "it always is");
+}
+
+#[test]
+fn a_role_that_never_had_a_primary_goes_with_its_last_controller() {
+    let mut arbitration = full();
+    arbitration.disconnect(20);
+    for client in 1000..2000 {
+        let backup = MasterArbitrationUpdate {
+            election_id: None,
+            ..of_role(&client.to_string(), None, 0)
+        };
+        arbitration.update(client, &backup).unwrap();
+        arbitration.disconnect(client);
+    }
+    assert!(
+        arbitration.roles.len() < MAX_ROLES,
+        "{}",
+        arbitration.roles.len()
+    );
+}
+
 #[test]
 fn a_stream_keeps_its_role() {
     let mut arbitration = Arbitration::new(DEVICE);
