@@ -54,6 +54,32 @@ async fn sent(
     body.frame().await.unwrap().map(drop)
 }
 
+/// The request's end when its client has announced 100,000 bytes and sends a byte every `pause`, or nothing. It comes after
+/// `least`, and gives the room back.
+async fn given_up(pause: Option<Duration>, least: Duration) -> Status {
+    let admission = Admission::new(IMPATIENT);
+    let (mut body, mut sender, hold) = request(&admission, "Write");
+    sent(&mut body, &mut sender, beginning(100_000))
+        .await
+        .unwrap();
+    let began = Instant::now();
+    let status = loop {
+        let part = match pause {
+            Some(_) => sent(&mut body, &mut sender, Bytes::from_static(b"x")).await,
+            None => body.frame().await.unwrap().map(drop),
+        };
+        match part {
+            Ok(()) => tokio::time::sleep(pause.unwrap_or_default()).await,
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    assert!(began.elapsed() >= least);
+    drop((body, hold));
+    assert_eq!(free(&admission).0, 300_000);
+    status
+}
+
 fn free(admission: &Admission) -> (usize, usize) {
     (
         admission.large.available_permits(),
@@ -163,43 +189,17 @@ async fn each_message_of_a_stream_is_counted_by_itself_wherever_it_is_cut() {
 
 #[tokio::test]
 async fn a_message_whose_rest_does_not_come_is_given_up() {
-    let admission = Admission::new(IMPATIENT);
-    let (mut body, mut sender, hold) = request(&admission, "Write");
-    sent(&mut body, &mut sender, beginning(100_000))
-        .await
-        .unwrap();
-    let began = Instant::now();
-    let given_up = body.frame().await.unwrap().unwrap_err();
-    assert_eq!(given_up.code(), Code::DeadlineExceeded);
-    assert!(began.elapsed() >= IMPATIENT.patience);
     assert_eq!(
-        given_up.message(),
+        given_up(None, IMPATIENT.patience).await.message(),
         "the rest of a Write, 99990 bytes, did not come within 0.05 s, nor the whole at 1000000 bytes/s"
     );
-    drop((body, hold));
-    assert_eq!(free(&admission).0, 300_000);
 }
 
 #[tokio::test]
 async fn a_message_that_comes_byte_by_byte_is_given_up_too() {
-    let admission = Admission::new(IMPATIENT);
-    let (mut body, mut sender, hold) = request(&admission, "Write");
-    sent(&mut body, &mut sender, beginning(100_000))
-        .await
-        .unwrap();
-    let began = Instant::now();
-    let given_up = loop {
-        let part = sent(&mut body, &mut sender, Bytes::from_static(b"x"));
-        match part.await {
-            Ok(()) => tokio::time::sleep(IMPATIENT.patience / 10).await,
-            Err(status) => break status,
-        }
-    };
-    assert_eq!(given_up.code(), Code::DeadlineExceeded);
+    // 100,000 bytes have 100 ms more.
     let least = IMPATIENT.patience + Duration::from_millis(100);
-    assert!(began.elapsed() >= least);
-    drop((body, hold));
-    assert_eq!(free(&admission).0, 300_000);
+    given_up(Some(IMPATIENT.patience / 10), least).await;
 }
 
 #[tokio::test]
