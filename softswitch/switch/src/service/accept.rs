@@ -20,8 +20,10 @@ use super::admission::{Admission, Place};
 /// Pause after the system refused a connection: when descriptors run out, the listener stays ready, and retrying at once
 /// would occupy a whole core.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Length of what an HTTP/2 client sends first (RFC 9113, section 3.4); what a TLS client sends first is longer.
+/// Length of what an HTTP/2 client sends first (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
+/// Periods without a byte after which a TLS connection is closed.
+const PERIODS: u8 = 2;
 /// A refusal is logged if there was none for so long: while clients come and go, accepted and refused ones alternate.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -29,6 +31,8 @@ const QUIET: Duration = Duration::from_secs(60);
 pub struct Connections {
     listener: TcpListener,
     admission: Admission,
+    /// Of TLS connections; None for connections in the clear.
+    tls_period: Option<Duration>,
     pause: Option<Pin<Box<Sleep>>>,
     last_refusal: Option<Instant>,
 }
@@ -39,8 +43,37 @@ impl Connections {
         Self {
             listener,
             admission,
+            tls_period: None,
             pause: None,
             last_refusal: None,
+        }
+    }
+
+    /// The same connections, over TLS: one on which nothing comes for two periods is closed. Two, because after a stop of
+    /// this whole process the first one is over before a client could answer.
+    pub fn over_tls(self, period: Duration) -> Self {
+        Self {
+            tls_period: Some(period),
+            ..self
+        }
+    }
+
+    /// What ends a new connection.
+    fn silence(&self) -> Silence {
+        match self.tls_period {
+            Some(period) => Silence {
+                until: Box::pin(sleep(period)),
+                rule: Rule::Periods {
+                    period,
+                    left: PERIODS,
+                },
+            },
+            None => Silence {
+                until: Box::pin(sleep(self.admission.patience())),
+                rule: Rule::Preface {
+                    missing_bytes: PREFACE_BYTES,
+                },
+            },
         }
     }
 }
@@ -58,15 +91,10 @@ impl Stream for Connections {
                 Ok((stream, _)) => {
                     // Responses are small and awaited, so Nagle's algorithm must not delay them.
                     if stream.set_nodelay(true).is_ok() {
-                        let place = self.admission.connect();
-                        let silent = Some(Silent {
-                            missing_bytes: PREFACE_BYTES,
-                            until: Box::pin(sleep(self.admission.patience())),
-                        });
                         return Poll::Ready(Some(Ok(Connection {
                             stream,
-                            place,
-                            silent,
+                            place: self.admission.connect(),
+                            silence: Some(self.silence()),
                         })));
                     }
                 }
@@ -86,15 +114,59 @@ impl Stream for Connections {
 pub struct Connection {
     stream: TcpStream,
     place: Place,
-    /// Until the preface has come.
-    silent: Option<Silent>,
+    /// None once nothing more is expected of the client.
+    silence: Option<Silence>,
 }
 
-/// A connection on which nothing has been said yet. HTTP/2's keepalive begins after the preface only.
-struct Silent {
-    missing_bytes: usize,
-    /// The end of the connection.
+/// Ends a connection on which no client speaks. HTTP/2's keepalive begins after the preface only.
+struct Silence {
     until: Pin<Box<Sleep>>,
+    rule: Rule,
+}
+
+/// What a client must send.
+#[derive(Debug, PartialEq, Eq)]
+enum Rule {
+    /// The preface, of which so much is missing.
+    Preface { missing_bytes: usize },
+    /// Anything within so many periods: in TLS the preface is not seen, and after it each of the keepalive's pings is
+    /// answered.
+    Periods { period: Duration, left: u8 },
+}
+
+impl Silence {
+    /// Takes note of bytes that came; true when the client need send nothing more.
+    fn has_ended_with(&mut self, came_bytes: usize) -> bool {
+        match &mut self.rule {
+            Rule::Preface { missing_bytes } => {
+                *missing_bytes = missing_bytes.saturating_sub(came_bytes);
+                *missing_bytes == 0
+            }
+            Rule::Periods { period, left } => {
+                if came_bytes > 0 {
+                    *left = PERIODS;
+                    let end = tokio::time::Instant::now() + *period;
+                    self.until.as_mut().reset(end);
+                }
+                false
+            }
+        }
+    }
+
+    /// Ready when the connection is to be closed.
+    fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.until.as_mut().poll(context));
+            match &mut self.rule {
+                Rule::Periods { period, left } if *left > 1 => {
+                    *left -= 1;
+                    let end = tokio::time::Instant::now() + *period;
+                    self.until.as_mut().reset(end);
+                }
+                Rule::Preface { .. } | Rule::Periods { .. } => return Poll::Ready(()),
+            }
+        }
+    }
 }
 
 impl Connected for Connection {
@@ -113,13 +185,11 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let before_bytes = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if let Some(silent) = &mut self.silent {
-            let came_bytes = buffer.filled().len() - before_bytes;
-            silent.missing_bytes = silent.missing_bytes.saturating_sub(came_bytes);
-            if silent.missing_bytes == 0 {
-                self.silent = None;
+        if let Some(silence) = &mut self.silence {
+            if silence.has_ended_with(buffer.filled().len() - before_bytes) {
+                self.silence = None;
             } else if polled.is_pending() {
-                ready!(silent.until.as_mut().poll(context));
+                ready!(silence.poll_over(context));
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
         }
@@ -170,7 +240,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_millis(50);
 
     /// A client and the switch's end of its connection.
-    async fn connected() -> (TcpStream, Connection) {
+    async fn connected(tls_period: Option<Duration>) -> (TcpStream, Connection) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let admission = Admission::new(Limits {
@@ -179,12 +249,15 @@ mod tests {
         });
         let client = TcpStream::connect(address).await.unwrap();
         let mut connections = Connections::new(listener, admission);
+        if let Some(period) = tls_period {
+            connections = connections.over_tls(period);
+        }
         (client, connections.next().await.unwrap().unwrap())
     }
 
     #[tokio::test]
     async fn a_connection_whose_preface_does_not_come_is_closed() {
-        let (mut client, mut connection) = connected().await;
+        let (mut client, mut connection) = connected(None).await;
         client.write_all(b"PRI * HTTP/2.0").await.unwrap();
         let ended = connection.read_exact(&mut [0; PREFACE_BYTES]).await;
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
@@ -192,7 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_with_a_preface_may_be_silent() {
-        let (mut client, mut connection) = connected().await;
+        let (mut client, mut connection) = connected(None).await;
         client
             .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
             .await
@@ -201,5 +274,33 @@ mod tests {
         connection.read_exact(&mut preface).await.unwrap();
         let silent = tokio::time::timeout(10 * PATIENCE, connection.read_u8()).await;
         assert!(silent.is_err(), "{silent:?}");
+    }
+
+    #[tokio::test]
+    async fn a_tls_connection_on_which_nothing_more_comes_is_closed() {
+        let (mut client, mut connection) = connected(Some(PATIENCE)).await;
+        client.write_all(&[1; 10 * PREFACE_BYTES]).await.unwrap();
+        let mut hello = [0; 10 * PREFACE_BYTES];
+        connection.read_exact(&mut hello).await.unwrap();
+        let ended = connection.read_u8().await;
+        assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_byte_makes_a_tls_connections_silence_begin_anew() {
+        let period = Duration::from_secs(3600);
+        let (mut client, mut connection) = connected(Some(period)).await;
+        let silence = connection.silence.as_mut().unwrap();
+        let at_first = silence.until.deadline();
+        silence.rule = Rule::Periods { period, left: 1 };
+        client.write_all(b"x").await.unwrap();
+        connection.read_u8().await.unwrap();
+        let silence = connection.silence.as_ref().unwrap();
+        let anew = Rule::Periods {
+            period,
+            left: PERIODS,
+        };
+        assert_eq!(silence.rule, anew);
+        assert!(silence.until.deadline() > at_first);
     }
 }

@@ -48,6 +48,10 @@ use weir_engine::node::Notification;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
+/// Silence after which a client is asked whether it lives, and the longest time until it answers.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Half of the longest silence of a TLS client; by then one that lives has answered.
+const TLS_PERIOD: Duration = KEEPALIVE.saturating_mul(2);
 
 /// The service; cheap to clone.
 #[derive(Clone)]
@@ -145,21 +149,22 @@ impl Service {
         stop: impl Future<Output = ()> + Send,
     ) -> Result<(), tonic::transport::Error> {
         let mut transport = transport();
+        let admission = self.shared.admission.clone();
+        let mut connections = Connections::new(listener, admission.clone());
         if let Some(tls) = self.tls.clone() {
-            let patience = self.shared.admission.patience();
-            transport = transport.tls_config(tls.timeout(patience))?;
+            transport = transport.tls_config(tls.timeout(admission.patience()))?;
+            connections = connections.over_tls(TLS_PERIOD);
         }
         let links = crate::links::service::server(self.shared.engine.clone(), self.links_access);
-        let admission = self.shared.admission.clone();
         // The guard limits message sizes, per method.
         let server = P4RuntimeServer::new(self)
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
         let router = Router(
             Guard::new(server, admission.clone()),
-            Guard::new(links, admission.clone()),
+            Guard::new(links, admission),
         );
-        let serving = transport.serve_with_incoming(router, Connections::new(listener, admission));
+        let serving = transport.serve_with_incoming(router, connections);
         tokio::select! {
             result = serving => result,
             () = stop => Ok(()),
@@ -192,8 +197,8 @@ pub async fn serve_links<F: Forwarder>(
 fn transport() -> tonic::transport::Server {
     // A controller whose machine crashed must not stay primary for ever.
     tonic::transport::Server::builder()
-        .http2_keepalive_interval(Some(Duration::from_secs(10)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
 }
 
 /// Binds the service's address, outside of a runtime.
