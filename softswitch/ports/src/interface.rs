@@ -44,6 +44,43 @@ pub struct Counters {
     pub tx_waiting: u64,
 }
 
+impl Counters {
+    /// Counts what was received; the bytes to forward, unless it is longer than the MTU allows or lost.
+    fn receive<'a>(&mut self, taken: Taken<'a>, max_frame_bytes: usize) -> Option<&'a [u8]> {
+        let frames = taken.frames();
+        let (bytes, size) = match taken {
+            Taken::Lost(_) => {
+                self.rx_overruns += frames;
+                return None;
+            }
+            Taken::TooLong => (&[][..], None),
+            Taken::Frame(bytes) => {
+                let bytes_of_one = bytes.len() as u64;
+                (
+                    bytes,
+                    Some(Size {
+                        frames,
+                        bytes: bytes_of_one,
+                    }),
+                )
+            }
+            Taken::Whole(with_lead) => (with_lead, Size::of(with_lead)),
+        };
+        // The segments of a frame that stays whole are checked where it is sent.
+        match size.filter(|size| size.frames > 1 || size.bytes <= max_frame_bytes as u64) {
+            Some(size) => {
+                self.rx_packets += size.frames;
+                self.rx_bytes += size.bytes;
+                Some(bytes)
+            }
+            None => {
+                self.rx_oversize += frames;
+                None
+            }
+        }
+    }
+}
+
 /// A port of the switch.
 pub struct Interface {
     number: u32,
@@ -288,41 +325,29 @@ impl Interface {
     pub fn take(&mut self, mut use_frame: impl FnMut(&[u8])) {
         let Some(open) = &mut self.open else { return };
         let max_frame_bytes = open.max_frame_bytes;
-        let mut oversize = false;
+        let lead_bytes = if self.whole { LEAD_BYTES } else { 0 };
         let counters = &mut self.counters;
+        let oversize_before = counters.rx_oversize;
         let mut recorder = self.recorder.as_deref_mut();
         let clocks_ns = self.realtime_minus_monotonic_ns;
         let stamp_ns = recorder
             .as_ref()
             .and_then(|_| open.receiver.oldest_ns(clocks_ns));
-        open.receiver.take(|taken| match taken {
-            Taken::Frame(bytes) if bytes.len() <= max_frame_bytes => {
-                counters.rx_packets += 1;
-                counters.rx_bytes += bytes.len() as u64;
-                if let Some(files) = &mut recorder {
-                    files.received.write(stamp_ns.unwrap_or_default(), bytes);
-                }
-                use_frame(bytes);
+        open.receiver.take(|taken| {
+            let Some(bytes) = counters.receive(taken, max_frame_bytes) else {
+                return;
+            };
+            if let Some(files) = &mut recorder {
+                let frame = bytes.get(lead_bytes..).unwrap_or_default();
+                files.received.write(stamp_ns.unwrap_or_default(), frame);
             }
-            Taken::Whole(with_lead) => match Size::of(with_lead) {
-                Some(size) if size.frames > 1 || size.bytes <= max_frame_bytes as u64 => {
-                    counters.rx_packets += size.frames;
-                    counters.rx_bytes += size.bytes;
-                    if let Some(files) = &mut recorder {
-                        let frame = &with_lead[LEAD_BYTES..];
-                        files.received.write(stamp_ns.unwrap_or_default(), frame);
-                    }
-                    use_frame(with_lead);
-                }
-                _ => oversize = true,
-            },
-            Taken::Frame(_) | Taken::TooLong => oversize = true,
-            Taken::Lost(frames) => counters.rx_overruns += frames,
+            use_frame(bytes);
         });
-        if oversize {
-            self.counters.rx_oversize += 1;
-            // Not for each of many.
-            if self.counters.rx_oversize.is_power_of_two() && self.reopen_if_grown() {
+        let oversize = counters.rx_oversize;
+        if oversize > oversize_before {
+            // Not for each of many: when the count has passed a power of two.
+            let passed = oversize.checked_ilog2() > oversize_before.checked_ilog2();
+            if passed && self.reopen_if_grown() {
                 return;
             }
             if !self.oversize_reported {
@@ -458,5 +483,31 @@ impl Source for Interface {
     fn oldest_ns(&self) -> Option<u64> {
         let open = self.open.as_ref()?;
         open.receiver.oldest_ns(self.realtime_minus_monotonic_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_segment_that_is_longer_than_the_mtu_allows_is_counted() {
+        let mut counters = Counters::default();
+        let (longest, too_long) = ([0; 100], [0; 101]);
+        let forwarded: Vec<_> = [&longest[..], &too_long, &too_long]
+            .into_iter()
+            .map(|segment| counters.receive(Taken::Frame(segment), 100))
+            .collect();
+        assert_eq!(forwarded, [Some(&longest[..]), None, None]);
+        assert_eq!(counters.receive(Taken::TooLong, 100), None);
+        assert_eq!(counters.receive(Taken::Lost(7), 100), None);
+        let expected = Counters {
+            rx_packets: 1,
+            rx_bytes: 100,
+            rx_oversize: 3,
+            rx_overruns: 7,
+            ..Counters::default()
+        };
+        assert_eq!(counters, expected);
     }
 }
