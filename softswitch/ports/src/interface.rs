@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tracing::{info, warn};
 
@@ -18,7 +19,7 @@ use super::sender::Sender;
 use super::socket::interface_state;
 use super::tally::Tally;
 use super::whole::{LEAD_BYTES, Size, frames_of};
-use super::xdp::{MAX_QUEUES, Program};
+use super::xdp::{MAX_QUEUES, Program, QUEUE_PATIENCE};
 
 /// Ethernet header and two VLAN tags come on top of the MTU.
 pub const LINK_HEADER_BYTES: usize = 14 + 2 * 4;
@@ -178,7 +179,7 @@ impl Interface {
         let (receiver, sender) = match &self.program {
             None if self.whole => Receiver::open_whole(&state).map_err(refused)?,
             None => Receiver::open_ring(&state, &self.way).map_err(refused)?,
-            Some(program) => Receiver::open_xdp(&self.name, &state, program)
+            Some(program) => Receiver::open_xdp(&self.name, &state, program, self.queue_patience())
                 .map_err(|error| OpenError::of_xdp(&self.name, error))?,
         };
         let sender = match &self.send_thread {
@@ -195,6 +196,16 @@ impl Interface {
             max_frame_bytes,
         });
         Ok(true)
+    }
+
+    /// Time to wait for a receive queue in use: it may be this port's own, which the kernel has not freed yet. One that was in
+    /// use before is another program's, and to wait for it at each attempt would stop all ports for a quarter of the time.
+    pub(crate) fn queue_patience(&self) -> Duration {
+        if self.reopening_failed.is_empty() {
+            QUEUE_PATIENCE
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Reopens an interface that disappeared and has returned; to be called periodically.

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 
 use super::departures::DepartureSender;
 use super::frame_ring::{FrameRing, RING_FRAMES, Taken};
@@ -64,7 +65,7 @@ impl Receiver {
         Ok((Self::Ring(ring.keep_whole()), Sender::Whole(sender)))
     }
 
-    /// Opens AF_XDP sockets, which send too.
+    /// Opens AF_XDP sockets, which send too; waits for `patience` for a queue in use.
     ///
     /// # Errors
     /// [`XdpError`].
@@ -72,8 +73,9 @@ impl Receiver {
         name: &str,
         state: &InterfaceState,
         program: &Program,
+        patience: Duration,
     ) -> Result<(Self, Sender), XdpError> {
-        let (receiver, sender) = XdpReceiver::open(name, state, program)?;
+        let (receiver, sender) = XdpReceiver::open(name, state, program, patience)?;
         Ok((Self::Xdp(receiver), Sender::Xdp(Box::new(sender))))
     }
 

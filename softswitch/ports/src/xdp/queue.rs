@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::error::XdpError;
 use super::program::{MAGIC, Program, STAMP_BYTES};
@@ -45,7 +46,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Opens the socket of a queue, zero-copy where the driver has it. It receives nothing before the program gives it frames.
+    /// Opens the socket of a queue, zero-copy where the driver has it; waits for `patience` for one in use. It receives nothing before the program gives it frames.
     ///
     /// # Errors
     /// [`XdpError::QueueInUse`] and the kernel's.
@@ -54,13 +55,14 @@ impl Queue {
         queue: u32,
         chunk_bytes: usize,
         sends: bool,
+        patience: Duration,
     ) -> Result<Self, XdpError> {
         let layout = Layout {
             receive_chunks: RING_FRAMES,
             send_chunks: if sends { SEND_CHUNKS } else { 0 },
             chunk_bytes,
         };
-        let open = |binding| Self::bound(interface_index, queue, layout, binding);
+        let open = |binding| Self::bound(interface_index, queue, layout, (binding, patience));
         match open(Binding::ZeroCopy) {
             Err(XdpError::Kernel { error, .. }) => {
                 let mut opened = open(Binding::Copy)?;
@@ -75,7 +77,7 @@ impl Queue {
         interface_index: u32,
         queue: u32,
         layout: Layout,
-        binding: Binding,
+        (binding, patience): (Binding, Duration),
     ) -> Result<Self, XdpError> {
         let opening = XdpError::at("opening an AF_XDP socket");
         let socket = Arc::new(XdpSocket::open(layout, binding).map_err(&opening)?);
@@ -89,7 +91,7 @@ impl Queue {
         free.producer()
             .store(layout.receive_chunks, Ordering::Release);
         let received = socket.receive_ring().map_err(&opening)?;
-        let bound = socket.bind(interface_index, queue);
+        let bound = socket.bind(interface_index, queue, patience);
         bound.map_err(|error| XdpError::of_binding(queue, error))?;
         Ok(Self {
             socket,

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use tracing::{info, warn};
 
@@ -34,7 +35,7 @@ pub struct XdpReceiver {
 
 impl XdpReceiver {
     /// Opens a socket for each queue of an interface, then attaches the program to its driver. The sender shares the socket
-    /// of the first queue.
+    /// of the first queue. A queue in use is waited for, for `patience` at most.
     ///
     /// # Errors
     /// [`XdpError`], which says what to do.
@@ -42,6 +43,7 @@ impl XdpReceiver {
         name: &str,
         state: &InterfaceState,
         program: &Program,
+        patience: Duration,
     ) -> Result<(Self, XdpSender), XdpError> {
         let frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         let chunk_bytes = chunk_bytes(frame_bytes).ok_or(XdpError::MtuTooLarge {
@@ -57,7 +59,7 @@ impl XdpReceiver {
         }
         let opening = XdpError::at("opening an AF_XDP socket");
         let watch = watch(state.index).map_err(&opening)?;
-        let open = |queue| Queue::open(state.index, queue, chunk_bytes, queue == 0);
+        let open = |queue| Queue::open(state.index, queue, chunk_bytes, queue == 0, patience);
         let queues: Vec<Queue> = (0..card.receive_queues)
             .map(open)
             .collect::<Result<_, _>>()?;

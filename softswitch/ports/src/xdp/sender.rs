@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::ring::Ring;
-use super::socket::{Binding, Layout, SEND_BATCH_FRAMES, XdpSocket};
+use super::socket::{Binding, Layout, QUEUE_PATIENCE, SEND_BATCH_FRAMES, XdpSocket};
 use crate::tally::Sent;
 
 /// Frames in flight; with chunks of 2 KiB 1 MiB in all: an ordinary user may pin 8 MiB.
@@ -54,7 +54,7 @@ impl XdpSender {
         }
         let socket = Arc::new(XdpSocket::open(layout, Binding::Copy)?);
         let sender = Self::of_socket(&socket, mtu_bytes)?;
-        socket.bind(interface_index, 0)?;
+        socket.bind(interface_index, 0, QUEUE_PATIENCE)?;
         Ok(sender)
     }
 

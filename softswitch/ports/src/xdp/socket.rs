@@ -21,7 +21,7 @@ pub(super) const SEND_BATCH_FRAMES: u32 = 64;
 
 /// The forwarding thread waits so long at most, in a sleep because the kernel does not tell when a queue is free. The
 /// rings of other ports hold as much at 80,000 frames/s; at higher rates they overrun, and count it.
-const QUEUE_PATIENCE: Duration = Duration::from_millis(50);
+pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(50);
 const QUEUE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a socket is bound to its queue.
@@ -132,12 +132,17 @@ impl XdpSocket {
     }
 
     /// Binds the socket to a queue. The kernel frees a queue some milliseconds after its last socket was closed, so one in
-    /// use is tried again.
+    /// use is tried again for `patience`.
     ///
     /// # Errors
     /// `EBUSY` when another socket has the queue; `EOPNOTSUPP` and others when the driver has no zero-copy.
-    pub(super) fn bind(&self, interface_index: u32, queue: u32) -> io::Result<()> {
-        let give_up = Instant::now() + QUEUE_PATIENCE;
+    pub(super) fn bind(
+        &self,
+        interface_index: u32,
+        queue: u32,
+        patience: Duration,
+    ) -> io::Result<()> {
+        let give_up = Instant::now() + patience;
         loop {
             let bound = self.try_bind(interface_index, queue);
             let busy = |error: &io::Error| error.raw_os_error() == Some(libc::EBUSY);

@@ -4,7 +4,7 @@
 mod links;
 
 use super::program::Program;
-use super::{MAX_QUEUES, XdpError, XdpReceiver};
+use super::{MAX_QUEUES, QUEUE_PATIENCE, XdpError, XdpReceiver, XdpSender};
 use crate::arrivals::{Source as _, earliest};
 use crate::clocks::{difference_ns, monotonic_ns, realtime_ns};
 use crate::recorder::Recorder;
@@ -189,6 +189,37 @@ fn an_interface_that_went_down_or_away_is_used_again() {
 }
 
 #[test]
+fn a_queue_that_another_program_has_is_waited_for_only_once() {
+    if !is_allowed() {
+        return;
+    }
+    add_link(1, 1);
+    let mut port = xdp_port(1);
+    run("ip link set s1 down");
+    wait_until("the port is gone", || {
+        port.check();
+        !port.is_up()
+    });
+    run("ip link set s1 up");
+    let index = interface_state("s1").unwrap().index;
+    let mut other = None;
+    wait_until("another socket has the queue", || {
+        other = XdpSender::open(index, 1500).ok();
+        other.is_some()
+    });
+    assert_eq!(port.queue_patience(), QUEUE_PATIENCE);
+    port.reopen_if_back();
+    assert!(!port.is_up());
+    assert!(port.queue_patience().is_zero());
+    drop(other);
+    wait_until("the port is back", || {
+        port.reopen_if_back();
+        port.is_up()
+    });
+    assert_eq!(port.queue_patience(), QUEUE_PATIENCE);
+}
+
+#[test]
 fn a_port_follows_the_growth_of_its_mtu() {
     if !is_allowed() {
         return;
@@ -251,7 +282,8 @@ fn all_queues_are_received_and_a_queue_without_socket_is_counted() {
     add_link(1, 2);
     let program = Program::load(MAX_QUEUES).unwrap();
     let state = interface_state("s1").unwrap();
-    let (mut receiver, _sender) = XdpReceiver::open("s1", &state, &program).unwrap();
+    let (mut receiver, _sender) =
+        XdpReceiver::open("s1", &state, &program, QUEUE_PATIENCE).unwrap();
     assert_eq!(receiver.queues.len(), 2);
     let source = Source::open("e1");
     let flow = |port: u16| {
@@ -305,7 +337,8 @@ fn a_frame_that_a_driver_gives_no_room_for_a_stamp_arrives_all_the_same() {
     // More room than there is: what a driver without it answers.
     let program = Program::with_room(1, 4096).unwrap();
     let state = interface_state("s1").unwrap();
-    let (mut receiver, _sender) = XdpReceiver::open("s1", &state, &program).unwrap();
+    let (mut receiver, _sender) =
+        XdpReceiver::open("s1", &state, &program, QUEUE_PATIENCE).unwrap();
     let before_ns = monotonic_ns();
     let sent = frame(1, 200);
     Source::open("e1").send(&sent);
