@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Kinds of sockets.
@@ -121,7 +122,8 @@ impl Listener {
                 Stream::Tcp(stream)
             }
         };
-        Peer { stream }.greeted(kind)
+        let sending = Arc::default();
+        Peer { stream, sending }.greeted(kind)
     }
 }
 
@@ -185,6 +187,8 @@ impl Write for Stream {
 #[derive(Debug)]
 pub struct Peer {
     stream: Stream,
+    /// Held while a message is sent: a write may stop in the middle of it, and another handle's must not begin there.
+    sending: Arc<Mutex<()>>,
 }
 
 impl Peer {
@@ -216,7 +220,8 @@ impl Peer {
             Stream::Ipc(stream) => Stream::Ipc(stream.try_clone()?),
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
         };
-        Ok(Self { stream })
+        let sending = Arc::clone(&self.sending);
+        Ok(Self { stream, sending })
     }
 
     /// Ends the connection for all its handles.
@@ -248,6 +253,7 @@ impl Peer {
         }
         bytes.extend((message.len() as u64).to_be_bytes());
         bytes.extend_from_slice(message);
+        let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
         self.stream.write_all(&bytes)
     }
 }
@@ -284,6 +290,26 @@ pub fn receive(stream: &mut impl Read, unix: bool) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
+/// A peer and its end of the connection, both greeted.
+#[cfg(test)]
+pub fn connected(kind: Kind) -> (Peer, TcpStream) {
+    let listener = Listener::bind(&Address::Tcp("127.0.0.1:0".to_owned())).unwrap();
+    let Listener::Tcp(tcp) = &listener else {
+        unreachable!()
+    };
+    let mut other = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+    let (own, peers) = match kind {
+        Kind::Pair => (b"\0SP\0\0\x10\0\0", b"\0SP\0\0\x10\0\0"),
+        Kind::Pub => (b"\0SP\0\0\x20\0\0", b"\0SP\0\0\x21\0\0"),
+    };
+    other.write_all(peers).unwrap();
+    let peer = listener.accept(kind).unwrap();
+    let mut greeting = [0; 8];
+    other.read_exact(&mut greeting).unwrap();
+    assert_eq!(greeting, *own);
+    (peer, other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,23 +341,9 @@ mod tests {
         }
     }
 
-    fn connected() -> (Peer, TcpStream) {
-        let listener = Listener::bind(&Address::Tcp("127.0.0.1:0".to_owned())).unwrap();
-        let Listener::Tcp(tcp) = &listener else {
-            unreachable!()
-        };
-        let mut other = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
-        other.write_all(b"\0SP\0\0\x10\0\0").unwrap();
-        let peer = listener.accept(Kind::Pair).unwrap();
-        let mut greeting = [0; 8];
-        other.read_exact(&mut greeting).unwrap();
-        assert_eq!(greeting, *b"\0SP\0\0\x10\0\0");
-        (peer, other)
-    }
-
     #[test]
     fn messages_have_their_length_before_them() {
-        let (mut peer, mut other) = connected();
+        let (mut peer, mut other) = connected(Kind::Pair);
         other
             .write_all(b"\0\0\0\0\0\0\0\x03abc\0\0\0\0\0\0\0\0")
             .unwrap();
@@ -344,8 +356,29 @@ mod tests {
     }
 
     #[test]
+    fn messages_of_two_threads_do_not_mix() {
+        // More than the kernel keeps for a connection, so that writes stop half-way.
+        const MESSAGES: usize = 20;
+        let (peer, mut other) = connected(Kind::Pair);
+        let threads = [1, 2].map(|byte| {
+            let mut peer = peer.try_clone().unwrap();
+            std::thread::spawn(move || {
+                let message = vec![byte; MAX_MESSAGE_BYTES];
+                (0..MESSAGES).try_for_each(|_| peer.send(&message))
+            })
+        });
+        for _ in 0..2 * MESSAGES {
+            let message = receive(&mut other, false).unwrap();
+            assert!(message.iter().all(|byte| *byte == message[0]));
+        }
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
+    }
+
+    #[test]
     fn a_message_that_is_too_long_is_refused_before_memory_is_taken() {
-        let (mut peer, mut other) = connected();
+        let (mut peer, mut other) = connected(Kind::Pair);
         other.write_all(&u64::MAX.to_be_bytes()).unwrap();
         let error = peer.receive().unwrap_err();
         assert!(
