@@ -8,7 +8,7 @@
 //! - `AGE|`, device, context, buffer, table, number of entries: their handles, in 32 bits each.
 
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing::{debug, warn};
 use weir_engine::node::digest::learn::Samples;
@@ -23,7 +23,47 @@ const WAITING_MESSAGES: usize = 1_024;
 /// Subscribers at a time.
 const MAX_SUBSCRIBERS: usize = 64;
 
-type Subscribers = Arc<Mutex<Vec<Peer>>>;
+/// The subscribers, shared by the thread that accepts them and the one that sends.
+#[derive(Clone, Default)]
+struct Subscribers(Arc<Mutex<Listed>>);
+
+#[derive(Default)]
+struct Listed {
+    peers: Vec<Peer>,
+    /// Those that a message is being sent to.
+    taken: usize,
+}
+
+impl Subscribers {
+    fn lock(&self) -> MutexGuard<'_, Listed> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a peer, or gives it back when there are as many as may be.
+    fn add(&self, peer: Peer) -> Result<(), Peer> {
+        let mut listed = self.lock();
+        if listed.peers.len() + listed.taken >= MAX_SUBSCRIBERS {
+            return Err(peer);
+        }
+        listed.peers.push(peer);
+        Ok(())
+    }
+
+    /// Takes the peers to send to, not under the lock: one that does not read would keep others from being accepted.
+    fn take(&self) -> Vec<Peer> {
+        let mut listed = self.lock();
+        let peers = std::mem::take(&mut listed.peers);
+        listed.taken = peers.len();
+        peers
+    }
+
+    /// Puts those back that are left.
+    fn put_back(&self, mut peers: Vec<Peer>) {
+        let mut listed = self.lock();
+        listed.taken = 0;
+        listed.peers.append(&mut peers);
+    }
+}
 
 /// The address that bmv2 uses if none is given.
 pub(super) fn default_address(device_id: u64) -> String {
@@ -44,7 +84,7 @@ pub(super) fn open(given: &str, device_id: u64, numbers: EntryNumbers) -> Result
     }
     let (send, waiting) = sync_channel(WAITING_MESSAGES);
     let subscribers = Subscribers::default();
-    let delivering = Arc::clone(&subscribers);
+    let delivering = subscribers.clone();
     let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
         let thread = std::thread::Builder::new().name(name.to_owned());
         thread.spawn(work).map(drop)
@@ -74,10 +114,7 @@ fn accept(listener: &Listener, subscribers: &Subscribers) {
     loop {
         match listener.accept(Kind::Pub) {
             Ok(peer) => {
-                let mut all = subscribers.lock().unwrap_or_else(PoisonError::into_inner);
-                if all.len() < MAX_SUBSCRIBERS {
-                    all.push(peer);
-                } else {
+                if let Err(peer) = subscribers.add(peer) {
                     warn!(target: "weir", "--notifications-addr: refused a subscriber beyond {MAX_SUBSCRIBERS}");
                     peer.close();
                 }
@@ -94,8 +131,7 @@ fn accept(listener: &Listener, subscribers: &Subscribers) {
 /// Sends messages until the switch has ended. One that does not take a message in time is no longer a subscriber.
 fn deliver(waiting: &Receiver<Vec<u8>>, subscribers: &Subscribers) {
     while let Ok(message) = waiting.recv() {
-        // Not under the lock: a subscriber that does not read would keep others from being accepted.
-        let mut all = std::mem::take(&mut *lock(subscribers));
+        let mut all = subscribers.take();
         all.retain_mut(|peer| match peer.send(&message) {
             Ok(()) => true,
             Err(error) => {
@@ -104,12 +140,8 @@ fn deliver(waiting: &Receiver<Vec<u8>>, subscribers: &Subscribers) {
                 false
             }
         });
-        lock(subscribers).append(&mut all);
+        subscribers.put_back(all);
     }
-}
-
-fn lock(subscribers: &Subscribers) -> std::sync::MutexGuard<'_, Vec<Peer>> {
-    subscribers.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The first part of a header.
@@ -159,6 +191,7 @@ fn learned(list: &Samples, device_id: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sp::connected;
     use super::*;
 
     #[test]
@@ -176,6 +209,21 @@ mod tests {
         assert_eq!(header[16..20], 2_i32.to_ne_bytes());
         assert_eq!(header[20..28], 5_u64.to_ne_bytes());
         assert_eq!(header[28..], 2_u32.to_ne_bytes());
+    }
+
+    #[test]
+    fn subscribers_that_a_message_is_sent_to_count_among_the_most() {
+        let (peer, _other) = connected(Kind::Pub);
+        let subscribers = Subscribers::default();
+        let add = || subscribers.add(peer.try_clone().unwrap()).is_ok();
+        assert!((0..MAX_SUBSCRIBERS).all(|_| add()));
+        assert!(!add());
+        let mut sent_to = subscribers.take();
+        assert!(!add());
+        sent_to.pop();
+        subscribers.put_back(sent_to);
+        assert!(add());
+        assert!(!add());
     }
 
     #[test]
