@@ -9,6 +9,7 @@
 pub mod bmv2;
 pub mod cli;
 mod jit;
+mod line_queue;
 pub mod links;
 mod prepared;
 pub mod run;

@@ -6,7 +6,6 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tracing::field::{Field, Visit};
@@ -17,6 +16,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::prelude::*;
 
 use super::options::{self, LogOptions, LogTo};
+use crate::line_queue::LineQueue;
 use crate::stderr;
 
 /// Sends the program's messages to where the options say; without a log, warnings go to standard error.
@@ -66,90 +66,28 @@ pub(super) fn install(options: &LogOptions) -> Result<(), String> {
         .with_target("weir", level)
         .with_target("packet", level)
         .with_target("program", level);
-    let output = Arc::new(Output::new(writer));
-    let flushed = Arc::clone(&output);
-    std::thread::Builder::new()
-        .name("log".to_owned())
-        .spawn(move || flushed.run())
+    LOG.start("log", writer)
         .map_err(|error| format!("--log-console, --log-file: {error}"))?;
-    // Set once, because a program installs one log.
-    let _ = INSTALLED.set(Arc::clone(&output));
     tracing_subscriber::registry()
-        .with(Lines(output).with_filter(shown))
+        .with(Lines(&LOG).with_filter(shown))
         .init();
     Ok(())
 }
 
-/// The log that was installed.
-static INSTALLED: OnceLock<Arc<Output>> = OnceLock::new();
+/// The log, if there is one. A system call per line would make a logged packet several times as slow, so lines are
+/// gathered. bmv2 waits for its reader for ever: here a reader that is slower than packets come slows them down, so that no
+/// line is missing, and one that has stopped does not stop the switch.
+static LOG: LineQueue = LineQueue::new(Duration::from_millis(5), PATIENCE);
+/// Longest wait for a reader that takes nothing.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes the lines that are left, before the program ends.
 pub(super) fn flush() {
-    if let Some(output) = INSTALLED.get() {
-        output.flush();
-    }
-}
-
-/// Time in which lines are gathered: a system call per line would make a logged packet several times as slow.
-const GATHERING: Duration = Duration::from_millis(5);
-/// Bytes of lines at which a thread that logs writes them itself.
-const MOST_BYTES: usize = 1 << 20;
-
-/// Lines that wait to be written, and where they go.
-struct Output {
-    lines: Mutex<Vec<u8>>,
-    filled: Condvar,
-    writer: Mutex<Box<dyn Write + Send>>,
-}
-
-impl Output {
-    fn new(writer: Box<dyn Write + Send>) -> Self {
-        Self {
-            lines: Mutex::default(),
-            filled: Condvar::new(),
-            writer: Mutex::new(writer),
-        }
-    }
-
-    /// Writes lines as they come, for ever.
-    fn run(&self) {
-        loop {
-            let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            let empty = |lines: &mut Vec<u8>| lines.is_empty();
-            drop(self.filled.wait_while(lines, empty));
-            std::thread::sleep(GATHERING);
-            self.flush();
-        }
-    }
-
-    fn flush(&self) {
-        // The writer first, so that lines keep their order.
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = std::mem::take(&mut *lines);
-        drop(lines);
-        // A full disk, or a reader that has gone, is no reason to stop forwarding.
-        let _ = writer.write_all(&bytes);
-        let _ = writer.flush();
-    }
-
-    fn add(&self, line: fmt::Arguments<'_>) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.is_empty() {
-            self.filled.notify_one();
-        }
-        // Writing to memory does not fail.
-        let _ = lines.write_fmt(line);
-        let full = lines.len() >= MOST_BYTES;
-        drop(lines);
-        if full {
-            self.flush();
-        }
-    }
+    LOG.flush(PATIENCE);
 }
 
 /// Adds one line per event.
-struct Lines(Arc<Output>);
+struct Lines(&'static LineQueue);
 
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
@@ -165,9 +103,8 @@ impl<S: Subscriber> Layer<S> for Lines {
         let (time, millis) = now();
         let thread = THREAD.with(|thread| *thread);
         let text = &message.0;
-        self.0.add(format_args!(
-            "[{time}.{millis:03}] [bmv2] [{letter}] [thread {thread}] {text}\n"
-        ));
+        let line = format!("[{time}.{millis:03}] [bmv2] [{letter}] [thread {thread}] {text}\n");
+        self.0.add(line.as_bytes());
     }
 }
 
@@ -286,6 +223,8 @@ impl Write for Rotating {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
@@ -317,12 +256,14 @@ mod tests {
             }
         }
         let kept = Kept(Arc::default());
-        let output = Arc::new(Output::new(Box::new(kept.clone())));
-        let subscriber = tracing_subscriber::registry().with(Lines(Arc::clone(&output)));
+        let queue: &'static LineQueue =
+            Box::leak(Box::new(LineQueue::new(Duration::ZERO, PATIENCE)));
+        queue.start("test", kept.clone()).unwrap();
+        let subscriber = tracing_subscriber::registry().with(Lines(queue));
         tracing::subscriber::with_default(subscriber, || {
             tracing::debug!(target: "packet", number = 7, "Egress port is 2");
         });
-        output.flush();
+        queue.flush(Duration::from_secs(600));
         let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
         assert!(text.ends_with("] Egress port is 2\n"), "{text}");
         assert!(text.contains("] [bmv2] [D] [thread "), "{text}");
