@@ -22,9 +22,9 @@ from switch_process import SwitchProcess
 CPU_PORT = 510
 # Limit of the switch's memory, whatever its clients do; the tables of the tests take a small part of it.
 MAX_RESIDENT_BYTES = 512 << 20
-# Limits of the switch for all large messages in progress, and for one message with a program.
+# Limits of the switch for all large messages in progress, and for one batch.
 LARGE_BYTES = 512 << 20
-MAX_PIPELINE_BYTES = 256 << 20
+MAX_WRITE_BYTES = 64 << 20
 # Connections that it serves at a time.
 MAX_CONNECTIONS = 256
 Compiled = Callable[[str], tuple[Path, Path]]
@@ -182,13 +182,13 @@ def test_half_sent_large_requests_take_no_more_room_than_there_is(
     assert refusal(large) is None
     with ExitStack() as stack:
         for _ in range(20):
-            stack.enter_context(half_sent(switch.address, "SetForwardingPipelineConfig", MAX_PIPELINE_BYTES))
+            stack.enter_context(half_sent(switch.address, "Write", MAX_WRITE_BYTES))
 
         def all_taken() -> bool:
             if refusal(large) is not None:
                 return True
             # The probe itself held some room meanwhile, so one of them may have been refused: add another.
-            stack.enter_context(half_sent(switch.address, "SetForwardingPipelineConfig", MAX_PIPELINE_BYTES))
+            stack.enter_context(half_sent(switch.address, "Write", MAX_WRITE_BYTES))
             return False
 
         wait_until(all_taken, "the half-sent requests held all the room")

@@ -21,6 +21,8 @@ use tonic::Status;
 pub struct Limits {
     /// Bytes of messages larger than [`SMALL_BYTES`].
     pub large_bytes: usize,
+    /// Those of them that pipelines may have: half-sent ones must not keep the primary controller from writing.
+    pub pipeline_bytes: usize,
     /// Bytes of smaller messages, a separate budget that large ones cannot exhaust.
     pub small_bytes: usize,
     /// Entities that were read and not yet sent, about 800 bytes each.
@@ -35,6 +37,8 @@ pub struct Limits {
 pub const SMALL_BYTES: usize = 32 << 10;
 /// Every message counts for at least this: even an empty one takes memory.
 const LEAST_BYTES: usize = 1 << 10;
+/// The method whose message carries a program.
+const PIPELINE_METHOD: &str = "SetForwardingPipelineConfig";
 /// Largest message that carries a program.
 const MAX_PIPELINE_BYTES: usize = 256 << 20;
 /// Largest batch: about a million updates.
@@ -46,6 +50,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             large_bytes: 2 * MAX_PIPELINE_BYTES,
+            pipeline_bytes: 2 * MAX_PIPELINE_BYTES - 2 * MAX_WRITE_BYTES,
             small_bytes: 64 << 20,
             entities: 2_500_000,
             connections: 256,
@@ -59,17 +64,24 @@ impl Default for Limits {
 pub struct Admission {
     limits: Limits,
     large: Arc<Semaphore>,
+    pipelines: Arc<Semaphore>,
     small: Arc<Semaphore>,
     entities: Arc<Semaphore>,
     connections: Arc<Semaphore>,
 }
 
+/// Budget for one message.
+struct Permit {
+    _bytes: OwnedSemaphorePermit,
+    _of_pipelines: Option<OwnedSemaphorePermit>,
+}
+
 /// Budget held by the messages of one call, until the last clone is dropped.
 #[derive(Clone, Default)]
-pub struct Hold(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+pub struct Hold(Arc<Mutex<Option<Permit>>>);
 
 impl Hold {
-    fn replace(&self, permit: Option<OwnedSemaphorePermit>) {
+    fn replace(&self, permit: Option<Permit>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = permit;
     }
 }
@@ -85,6 +97,7 @@ impl Admission {
         Self {
             limits,
             large: semaphore(limits.large_bytes),
+            pipelines: semaphore(limits.pipeline_bytes),
             small: semaphore(limits.small_bytes),
             entities: semaphore(limits.entities),
             connections: semaphore(limits.connections),
@@ -118,9 +131,9 @@ impl Admission {
     }
 
     /// Budget for a message of `bytes` to `method`.
-    fn admit(&self, method: &str, bytes: usize) -> Result<OwnedSemaphorePermit, Status> {
+    fn admit(&self, method: &str, bytes: usize) -> Result<Permit, Status> {
         let most = match method {
-            "SetForwardingPipelineConfig" => MAX_PIPELINE_BYTES,
+            PIPELINE_METHOD => MAX_PIPELINE_BYTES,
             "Write" => MAX_WRITE_BYTES,
             _ => MAX_OTHER_BYTES,
         };
@@ -129,7 +142,12 @@ impl Admission {
                 "a {method} of {bytes} bytes; at most {most} bytes are valid, so send it in several requests if it can be divided"
             )));
         }
-        self.take(bytes).map_err(|free| {
+        let taken = if method == PIPELINE_METHOD && bytes > SMALL_BYTES {
+            self.take_for_pipeline(bytes)
+        } else {
+            self.take(bytes)
+        };
+        taken.map_err(|free| {
             Status::resource_exhausted(format!(
                 "no room for a {method} of {bytes} bytes: {free}; \
                  send it again when other requests have ended, or in smaller parts"
@@ -152,8 +170,25 @@ impl Admission {
         Ok(hold)
     }
 
+    /// As `take`, for a pipeline of more than [`SMALL_BYTES`].
+    fn take_for_pipeline(&self, bytes: usize) -> Result<Permit, String> {
+        let permits = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let of_pipelines = Arc::clone(&self.pipelines).try_acquire_many_owned(permits);
+        let of_pipelines = of_pipelines.map_err(|_| {
+            format!(
+                "of the {} bytes for pipelines larger than {SMALL_BYTES} bytes, {} are free",
+                self.limits.pipeline_bytes,
+                self.pipelines.available_permits()
+            )
+        })?;
+        Ok(Permit {
+            _of_pipelines: Some(of_pipelines),
+            ..self.take(bytes)?
+        })
+    }
+
     /// Budget for a message, or a text that says how much is free.
-    fn take(&self, bytes: usize) -> Result<OwnedSemaphorePermit, String> {
+    fn take(&self, bytes: usize) -> Result<Permit, String> {
         let (room, of, kind) = if bytes > SMALL_BYTES {
             (&self.large, self.limits.large_bytes, "larger than")
         } else {
@@ -162,6 +197,10 @@ impl Admission {
         let permits = u32::try_from(bytes.max(LEAST_BYTES)).unwrap_or(u32::MAX);
         Arc::clone(room)
             .try_acquire_many_owned(permits)
+            .map(|permit| Permit {
+                _bytes: permit,
+                _of_pipelines: None,
+            })
             .map_err(|_| {
                 format!(
                     "of the {of} bytes for messages {kind} {SMALL_BYTES} bytes, {} are free",

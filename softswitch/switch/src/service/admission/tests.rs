@@ -13,6 +13,7 @@ use super::{Admission, Hold, Limits, SMALL_BYTES};
 
 const LIMITS: Limits = Limits {
     large_bytes: 300_000,
+    pipeline_bytes: 250_000,
     small_bytes: 40_000,
     entities: 10,
     connections: 2,
@@ -136,6 +137,31 @@ async fn what_does_not_fit_beside_half_sent_messages_is_refused_and_says_what_is
     sent(&mut body, &mut sender, beginning(70_000))
         .await
         .unwrap();
+}
+
+#[tokio::test]
+async fn half_sent_pipelines_leave_room_for_writes() {
+    let admission = Admission::new(LIMITS);
+    let (mut body, mut sender, held) = request(&admission, "SetForwardingPipelineConfig");
+    sent(&mut body, &mut sender, beginning(200_000))
+        .await
+        .unwrap();
+    let (mut another, mut its_sender, _hold) = request(&admission, "SetForwardingPipelineConfig");
+    let refused = sent(&mut another, &mut its_sender, beginning(60_000));
+    let refused = refused.await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert!(
+        refused
+            .message()
+            .contains("of the 250000 bytes for pipelines larger than 32768 bytes, 50000 are free"),
+        "{refused}"
+    );
+    let (mut write, mut its_sender, _hold) = request(&admission, "Write");
+    sent(&mut write, &mut its_sender, beginning(100_000))
+        .await
+        .unwrap();
+    drop((body, held, write, _hold));
+    assert_eq!(admission.pipelines.available_permits(), 250_000);
 }
 
 #[tokio::test]
