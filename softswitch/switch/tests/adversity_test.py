@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -79,6 +80,28 @@ def test_packet_ins_of_a_client_that_reads_none_are_dropped_and_counted(
     assert switch.resident_bytes() < MAX_RESIDENT_BYTES
     received = sum(1 for _ in zip(range(packets - found["notifications_lost"]), primary.stream, strict=False))
     assert received + found["notifications_lost"] == packets
+    check_alive(switch.address)
+
+
+def unread_bytes(address: str) -> int:
+    """What connections to a loopback address hold that their process has not read."""
+    port = f":{int(address.split(':')[1]):04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(int(row[4].split(":")[1], 16) for row in rows if row[1].endswith(port))
+
+
+def test_small_packet_outs_that_wait_for_a_switch_do_not_end_their_stream(
+    switch: SwitchProcess, primary: HostileClient, tmp_path: Path
+) -> None:
+    packets = 20_000
+    message = packet_out(bytes(60))
+    os.kill(switch.pid, signal.SIGSTOP)
+    for _ in range(packets):
+        primary.send(message)
+    wait_until(lambda: unread_bytes(switch.address) > 60_000, "packet-outs waited for the switch")
+    os.kill(switch.pid, signal.SIGCONT)
+    stats = tmp_path / "stats.json"
+    wait_until(lambda: stats_of(stats).get("received", 0) == packets, "all packet-outs were processed")
     check_alive(switch.address)
 
 

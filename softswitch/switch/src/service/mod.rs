@@ -48,6 +48,10 @@ use weir_engine::node::Notification;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
+/// What a client may send on a stream before the switch reads it. Against floods of small frames, h2 closes a connection
+/// when the frames that nobody has read lack more than 512 KiB to 256 bytes each, as 3,000 packet-outs of 60 bytes do. In
+/// this window fit too few frames for that, unless they have less than 28 bytes.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// Silence after which a client is asked whether it lives, and the longest time until it answers.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Half of the longest silence of a TLS client; by then one that lives has answered.
@@ -197,6 +201,7 @@ pub async fn serve_links<F: Forwarder>(
 fn transport() -> tonic::transport::Server {
     // A controller whose machine crashed must not stay primary for ever.
     tonic::transport::Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
 }
