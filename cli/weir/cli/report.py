@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -51,7 +52,6 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
     """
     from weir.analysis import analyse
     from weir.analysis.figures import Figure, Records, of_capture, of_run, study, write_study
-    from weir.runner.kept import drop_captures
 
     for path in paths:
         manifest = RunDirectory(path).manifest
@@ -65,7 +65,7 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
     if len(paths) == 1 and paths[0].is_dir() and out is None:
         with held(paths[0]):
             code = report_run(paths[0], as_json=as_json, console=console)
-            drop_captures(paths[0])
+            _drop_captures(paths[0])
         return code
     directory = out or default_directory(paths)
     records = Records()
@@ -102,6 +102,20 @@ def report_command(paths: Sequence[Path], out: Path | None, *, as_json: bool, co
         console.print(line, style="yellow", highlight=False, markup=False)
     console.print(f"{found.meta}: {page}", highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+def _drop_captures(run_dir: Path) -> None:
+    """Delete the captures if the run's experiment says so; without a valid experiment they are kept."""
+    from weir.controlplane.config import ConfigError
+    from weir.runner.kept import drop_captures
+
+    try:
+        drop_captures(run_dir)
+    except ConfigError as error:
+        # The page is whole: nothing of it comes from the experiment file.
+        kept = f"{run_dir}: its captures are kept, as only its config.yaml can say otherwise"
+        for line in (*str(error).splitlines(), kept):
+            print(f"weir: {line}", file=sys.stderr)
 
 
 def default_directory(paths: Sequence[Path]) -> Path:

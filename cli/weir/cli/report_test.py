@@ -77,3 +77,22 @@ def test_a_run_under_way_is_not_analysed_beside_it(
         assert run_cli(["report", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"weir: {tmp_path}: the run is under way; valid: a run that has ended\n"
     assert not (tmp_path / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [(None, "No such file or directory"), ("name: [", "not YAML"), ("name: x", "hosts: missing")],
+)
+def test_a_run_without_a_valid_experiment_file_gets_its_page_and_keeps_its_captures(
+    config: str | None, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    write_run(tmp_path)
+    if config is not None:
+        (tmp_path / "config.yaml").write_text(config)
+    assert run_cli(["report", str(tmp_path)]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith(f"weir: {tmp_path / 'config.yaml'}:") and problem in line for line in lines)
+    assert lines[-1] == f"weir: {tmp_path}: its captures are kept, as only its config.yaml can say otherwise"
+    assert (tmp_path / "report.html").is_file()
+    assert list((tmp_path / "pcap").iterdir())
