@@ -7,14 +7,16 @@ Other files that weir reads take the same way, with a form of their own.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.constructor import DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -30,6 +32,9 @@ _NAMES = "kernel"
 _NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
 _TEXT = "tag:yaml.org,2002:str"
 _TOO_LARGE = 4 * 2**20  # a config is written by hand; a larger file is another file
+_MOST_VALUES = 1_000_000  # few aliases of aliases make billions of them
+_DEEPEST = 32
+_TOO_DEEP = f"nested too deeply; valid: at most {_DEEPEST} levels"
 
 
 def load_experiment(path: Path) -> ExperimentConfig:
@@ -67,7 +72,7 @@ class Source:
     def parse(cls, text: str, filename: str, form: Form[Any] = EXPERIMENT) -> Source:
         """Read YAML text; raises :class:`ConfigError` if it is not YAML or not a mapping."""
         tree = _parse_yaml(text, filename, form)
-        return cls(filename, _plain(tree, filename, ()), tree)
+        return cls(filename, _plain(tree, filename, (), count()), tree)
 
     def line_of(self, location: Location) -> int:
         """Line, from 1, of the key at ``location``, or of its innermost parent that is in the file."""
@@ -168,12 +173,17 @@ def _name_kernels(node: Node, *, is_name: bool, seen: set[tuple[int, bool]]) -> 
 def _parse_yaml(text: str, filename: str, form: Form[Any]) -> CommentedMap:
     yaml = YAML(typ="rt")
     yaml.Constructor = _Constructor
+    # The time to read a level grows with the levels above it. A value within the deepest level counts as one.
+    yaml.max_depth = _DEEPEST + 1
     try:
         tree: object = yaml.load(text)
     except DuplicateKeyError as error:
         key = str(error.problem).split('"')[1] if '"' in str(error.problem) else "key"
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         raise ConfigError([f"{filename}:{line}: {key}: given twice; valid: each key once"]) from error
+    except MaxDepthExceededError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise ConfigError([f"{filename}:{line}: {_TOO_DEEP}"]) from error
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{filename}:{mark.line + 1}" if mark is not None else filename
@@ -189,13 +199,17 @@ def _parse_yaml(text: str, filename: str, form: Form[Any]) -> CommentedMap:
     return tree
 
 
-def _plain(node: Any, filename: str, location: Location) -> Any:
-    """The tree as plain dicts, lists and scalars, with text as keys.
+def _plain(node: Any, filename: str, location: Location, number: Iterator[int]) -> Any:
+    """The tree as plain dicts, lists and scalars, with text as keys; `number` counts them.
 
-    Raises ConfigError for an anchor that contains itself, and for two keys of the same text, as 2 and "2".
+    Raises ConfigError where aliases make it too deep or too large, and for two keys of the same text, as 2
+    and "2".
     """
-    if len(location) > 32:
-        raise ConfigError([f"{filename}: {key_text(location)}: nested too deeply; valid: at most 32 levels"])
+    if next(number) >= _MOST_VALUES:
+        problem = f"more than {_MOST_VALUES:,} values, with those of aliases; valid: fewer"
+        raise ConfigError([f"{filename}: {problem}"])
+    if len(location) > _DEEPEST:  # by aliases
+        raise ConfigError([f"{filename}: {key_text(location)}: {_TOO_DEEP}"])
     if isinstance(node, CommentedMap):
         plain: dict[str, Any] = {}
         for key, value in node.items():
@@ -205,10 +219,10 @@ def _plain(node: Any, filename: str, location: Location) -> Any:
                 raise ConfigError(
                     [f"{filename}:{line}: {key_text(where)}: given twice; valid: each key once"]
                 )
-            plain[str(key)] = _plain(value, filename, where)
+            plain[str(key)] = _plain(value, filename, where, number)
         return plain
     if isinstance(node, CommentedSeq):
-        return [_plain(value, filename, (*location, index)) for index, value in enumerate(node)]
+        return [_plain(value, filename, (*location, index), number) for index, value in enumerate(node)]
     for kind in (bool, int, float, str):
         if isinstance(node, kind):
             return kind(node)

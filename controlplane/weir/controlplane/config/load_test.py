@@ -2,6 +2,7 @@
 """Each case is a file with one mistake, and the one error line for it."""
 
 from pathlib import Path
+from string import ascii_letters
 
 import pytest
 
@@ -609,10 +610,42 @@ def test_all_mistakes_of_a_file_are_reported_together_in_order_of_their_lines() 
     [
         ("", "x.yaml:1: the file is empty; valid: keys such as name, hosts, flows, phases"),
         ("- 1", "x.yaml:1: the file is not a mapping; valid: keys such as name, hosts, flows, phases"),
-        ("a: " + "[" * 40 + "]" * 40, f"x.yaml: a{'[0]' * 32}: nested too deeply; valid: at most 32 levels"),
     ],
 )
 def test_a_file_that_is_no_mapping_is_named(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_experiment(text, "x.yaml")
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(("opened", "line"), [("[", 1), ("{a: ", 1), ("- ", 1), ("[\n", 34)])
+def test_nesting_below_the_32nd_level_is_refused_before_the_rest_is_read(opened: str, line: int) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_experiment(opened * 5000, "x.yaml")  # the end is missing, which is not seen
+    assert str(error.value) == f"x.yaml:{line}: nested too deeply; valid: at most 32 levels"
+
+
+def test_32_levels_are_read() -> None:
+    with pytest.raises(ConfigError, match="name: missing"):
+        parse_experiment("a: " + "[" * 31 + "1" + "]" * 31, "x.yaml")
+
+
+def aliases(names: str, per_level: int) -> str:
+    """Lists in which each holds the one before it, so many times."""
+    lines = [f"{names[0]}: &{names[0]} [x]"]
+    for name, before in zip(names[1:], names, strict=False):
+        lines.append(f"{name}: &{name} [{', '.join([f'*{before}'] * per_level)}]")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (aliases(ascii_letters, 1), f"x.yaml: F{'[0]' * 32}: nested too deeply; valid: at most 32 levels"),
+        (aliases("abcdefgh", 10), "x.yaml: more than 1,000,000 values, with those of aliases; valid: fewer"),
+    ],
+)
+def test_aliases_that_make_too_much_of_a_file_are_refused(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_experiment(text, "x.yaml")
     assert str(error.value) == message
