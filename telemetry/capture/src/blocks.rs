@@ -158,8 +158,8 @@ impl Section {
 
     fn add_interface(&mut self, block: &InterfaceDescriptionBlock<'_>) -> Result<(), Problem> {
         let code = u32::try_from(block.linktype.0).unwrap_or(u32::MAX);
-        let link_type = LinkType::from_pcap(code)
-            .map_err(|error| (error.to_string(), "a supported link type"))?;
+        let link_type =
+            LinkType::from_pcap(code).map_err(|error| (error.to_string(), LinkType::SUPPORTED))?;
         let ticks_per_second = ticks_per_second(block.if_tsresol).ok_or((
             format!("interface with time resolution {}", block.if_tsresol),
             "a resolution below 2^64 ticks per second",

@@ -105,9 +105,8 @@ impl FileHeader {
         if network & 0x0400_0000 != 0 {
             header.fcs_bytes = (network >> 28) * 2;
         }
-        header.link_type = LinkType::from_pcap(network & 0xffff).map_err(|error| {
-            CaptureError::new(path, 20, error.to_string(), "a supported link type")
-        })?;
+        header.link_type = LinkType::from_pcap(network & 0xffff)
+            .map_err(|error| CaptureError::new(path, 20, error.to_string(), LinkType::SUPPORTED))?;
         Ok(header)
     }
 

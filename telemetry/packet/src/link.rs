@@ -23,19 +23,37 @@ pub enum LinkType {
     LinuxCookedV2,
 }
 
-/// A pcap link type that weir does not support.
+/// A pcap link type that weir does not support; [`LinkType::SUPPORTED`] are valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "link type {0} is not supported; valid are 1 (Ethernet), 12, 14 and 101 (raw IP), 113 and 276 (Linux cooked v1, v2), \
-     228 and 229 (raw IPv4, raw IPv6)"
-)]
+#[error("link type {}{} is not supported", .0, named(*.0))]
 pub struct UnsupportedLinkType(pub u32);
 
+/// The name of a link type that users may have captured, in brackets; empty for any other.
+const fn named(code: u32) -> &'static str {
+    match code {
+        0 | 108 => " (BSD loopback)",
+        9 => " (PPP)",
+        105 => " (IEEE 802.11)",
+        119 => " (IEEE 802.11 with Prism headers)",
+        127 => " (IEEE 802.11 with radiotap headers)",
+        189 | 220 => " (USB, Linux)",
+        192 => " (IEEE 802.11 with PPI headers)",
+        239 => " (NFLOG)",
+        249 => " (USBPcap)",
+        253 => " (Netlink)",
+        _ => "",
+    }
+}
+
 impl LinkType {
+    /// The codes that [`LinkType::from_pcap`] takes.
+    pub const SUPPORTED: &str = "1 (Ethernet), 12, 14 or 101 (raw IP), 113 or 276 (Linux cooked v1, v2), \
+                                 228 or 229 (raw IPv4, raw IPv6)";
+
     /// The link type of a pcap or pcapng file (tcpdump.org "Link-layer header types").
     ///
     /// # Errors
-    /// [`UnsupportedLinkType`] names the code and the valid ones.
+    /// [`UnsupportedLinkType`] names the code.
     pub const fn from_pcap(code: u32) -> Result<Self, UnsupportedLinkType> {
         match code {
             1 => Ok(Self::Ethernet),

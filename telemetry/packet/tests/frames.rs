@@ -290,7 +290,7 @@ fn all_link_types_lead_to_the_same_flow() {
 }
 
 #[test]
-fn pcap_link_types_are_mapped_and_others_refused_by_number() {
+fn pcap_link_types_are_mapped_and_others_refused_by_number_and_name() {
     for (code, link_type) in [
         (1, LinkType::Ethernet),
         (12, LinkType::RawIp),
@@ -301,13 +301,13 @@ fn pcap_link_types_are_mapped_and_others_refused_by_number() {
     ] {
         assert_eq!(LinkType::from_pcap(code), Ok(link_type));
     }
-    // 105 is IEEE 802.11.
-    assert_eq!(LinkType::from_pcap(105), Err(UnsupportedLinkType(105)));
-    assert!(
-        UnsupportedLinkType(105)
-            .to_string()
-            .starts_with("link type 105 is not supported; valid are 1 (Ethernet)")
-    );
+    for (code, text) in [
+        (105, "link type 105 (IEEE 802.11) is not supported"),
+        (150, "link type 150 is not supported"),
+    ] {
+        assert_eq!(LinkType::from_pcap(code), Err(UnsupportedLinkType(code)));
+        assert_eq!(UnsupportedLinkType(code).to_string(), text);
+    }
 }
 
 #[test]
