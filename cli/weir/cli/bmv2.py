@@ -36,7 +36,10 @@ def _bmv2() -> None:
 
 @app.command()
 def install(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the names go; made if missing.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Where the names go; made if missing.", callback=options.folder),
+    ],
     as_json: options.AsJson = False,
 ) -> int:
     """Put simple_switch_grpc and simple_switch into DIR, as links to weir-switch, and simple_switch_CLI.

@@ -52,9 +52,10 @@ def default_jobs() -> int:
 
 def campaign(
     file: options.Campaign,
-    runs: Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where campaigns' folders go.")] = Path(
-        "runs"
-    ),
+    runs: Annotated[
+        Path,
+        typer.Option("--runs", metavar="DIR", help="Where campaigns' folders go.", callback=options.folder),
+    ] = Path("runs"),
     quick: Annotated[bool, typer.Option("--quick", help="The file's small grid.")] = False,
     only: Annotated[
         list[str] | None,

@@ -115,7 +115,10 @@ def train(
 @app.command()
 def judge(
     classifier: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Of `weir classifier train`.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Of `weir classifier train`.", show_default=False, callback=options.readable
+        ),
     ],
     campaigns: Folders,
     axis: Axis = "buffer",

@@ -64,7 +64,13 @@ def evaluate(
         ),
     ] = 0.0,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Also write a page with figures, SVG and CSV.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Also write a page with figures, SVG and CSV.",
+            callback=options.folder,
+        ),
     ] = None,
     policing: Annotated[
         bool, typer.Option("--policing", help="Detectors of policing instead, of single flows.")
@@ -74,7 +80,12 @@ def evaluate(
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="With --paths: write the pairs there as files instead."),
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="With --paths: write the pairs there as files instead.",
+            callback=options.folder,
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:

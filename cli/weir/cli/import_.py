@@ -29,6 +29,7 @@ def import_(
             metavar="ARCHIVE",
             help="An archive of `weir export`.",
             show_default=False,
+            callback=options.readable,
             autocompletion=completion.archives,
         ),
     ],

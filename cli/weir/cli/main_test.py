@@ -13,7 +13,7 @@ import pytest
 from weir.cli import main as cli
 from weir.cli.errors import InputError
 from weir.cli.main import run_cli
-from weir.cli.options import writable
+from weir.cli.options import folder, writable
 from weir_tests.kernel.made_up_kernels import add_kernel
 
 COMMANDS = [
@@ -247,3 +247,75 @@ def test_an_infinite_number_is_refused(
 ) -> None:
     assert run_cli([*command, option, "inf"]) == 2
     assert capsys.readouterr().err == f"weir: {option} inf: not a finite number; valid: such as 10\n"
+
+
+MADE_FOLDERS = (
+    ["run", "demo", "--runs"],
+    ["campaign", "bbr-dominant", "--runs"],
+    ["import", "archive.zip", "--runs"],
+    ["report", "runs/demo/latest", "--out"],
+    ["evaluate", "--out"],
+    ["evaluate", "--paths", "--data"],
+    ["stratum", "demo", "--out"],
+    ["bmv2", "install"],
+)
+FOLDERS = (["plan", "demo", "--compiled"], ["stratum", "demo", "--out", "new", "--compiled"])
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *((command, name) for command in MADE_FOLDERS for name in ("file", "file/x/y")),
+        *((command, name) for command in FOLDERS for name in ("file", "absent")),
+    ],
+)
+def test_what_is_no_folder_is_refused_before_the_work(
+    command: list[str],
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("archive.zip").touch()
+    assert run_cli([*command, name]) == 2
+    place = "file" if name == "file/x/y" else name
+    assert capsys.readouterr().err == f"weir: {name}: {place} is no folder; valid: a folder\n"
+
+
+def test_a_folder_that_is_made_may_be_missing_with_its_parents(tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "new", tmp_path / "new" / "below"):
+        assert folder(place) == place
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["import"],
+        ["classifier", "judge"],
+        *(["plan", "demo", option] for option in ("--tls-ca", "--tls-cert", "--tls-key")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("folder", "is a folder; valid: a file"),
+        ("absent", "No such file or directory; valid: a file"),
+        ("file/x", "Not a directory; valid: a file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_bad_input(
+    command: list[str],
+    name: str,
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("file").touch()
+    more = ["runs/bbr-ml"] if command[0] == "classifier" else []
+    assert run_cli([*command, name, *more]) == 2
+    assert capsys.readouterr().err == f"weir: {name}: {problem}\n"

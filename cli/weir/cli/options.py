@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options and arguments that several commands share."""
 
+import errno
 import math
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,6 +38,41 @@ def writable(given: Path | None) -> Path | None:
     # /dev/stdout is a link, which may lead to a file.
     if given.absolute().parent == Path("/dev") or (given.exists() and not given.is_file()):
         raise InputError(f"{given}: is a device or a pipe, and no file to replace; valid: the name of a file")
+    return given
+
+
+def folder(given: Path | None) -> Path | None:
+    """The folder of an option, which is made where it is missing; raises InputError where it cannot be."""
+    if given is not None:
+        places = (given, *given.parents)
+        _check_folder(given, next((place for place in places if os.path.lexists(place)), given))
+    return given
+
+
+def existing_folder(given: Path | None) -> Path | None:
+    """The folder of an option; raises InputError where it is none."""
+    if given is not None:
+        _check_folder(given, given)
+    return given
+
+
+def _check_folder(given: Path, place: Path) -> None:
+    if not place.is_dir():
+        raise InputError(f"{given}: {place} is no folder; valid: a folder")
+
+
+def readable(given: Path | None) -> Path | None:
+    """The file of an argument or option; raises InputError where it cannot be read."""
+    if given is None:
+        return None
+    if given.is_dir():
+        raise InputError(f"{given}: is a folder; valid: a file")
+    try:
+        given.stat()
+    except OSError as error:
+        raise InputError(f"{given}: {error.strerror}; valid: a file") from error
+    if not os.access(given, os.R_OK):
+        raise InputError(f"{given}: {os.strerror(errno.EACCES)}; valid: a file that you may read")
     return given
 
 
@@ -97,7 +134,12 @@ PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="NAME", help="Phase of the experiment; by default the first.")
 ]
 Compiled = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Of a Tofino: what the compiler wrote, and the P4Info.")
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Of a Tofino: what the compiler wrote, and the P4Info.",
+        callback=existing_folder,
+    ),
 ]
 ThriftPort = Annotated[
     int | None,
@@ -105,18 +147,28 @@ ThriftPort = Annotated[
 ]
 TlsCa = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Use TLS: the authority of the switch's certificate (PEM)."),
+    typer.Option(
+        metavar="FILE",
+        help="Use TLS: the authority of the switch's certificate (PEM).",
+        callback=readable,
+    ),
 ]
 TlsCert = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Certificate to show to the switch (PEM).")
+    Path | None,
+    typer.Option(metavar="FILE", help="Certificate to show to the switch (PEM).", callback=readable),
 ]
-TlsKey = Annotated[Path | None, typer.Option(metavar="FILE", help="Private key of that certificate (PEM).")]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Private key of that certificate (PEM).", callback=readable),
+]
 
 PRIMARY_ID, BACKUP_ID = 2, 1
 """Default election ids; a backup has the lower one."""
 DEFAULT_SWITCH = "127.0.0.1:9559"
 
-Runs = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run directories go.")]
+Runs = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="Where run directories go.", callback=folder)
+]
 TimeOption = Annotated[
     Literal["real", "virtual"] | None,
     typer.Option(

@@ -30,7 +30,12 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Where the page goes; by default report/ beside the runs."),
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Where the page goes; by default report/ beside the runs.",
+            callback=options.folder,
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> int:

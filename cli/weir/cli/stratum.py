@@ -27,7 +27,9 @@ _PANEL = re.compile(r"(?P<name>[^=]+)=(?P<port>\d{1,3})(/(?P<channel>\d))?")
 
 def stratum(
     config: options.Experiment,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files go.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the files go.", callback=options.folder)
+    ],
     compiled: options.Compiled = None,
     panel: Annotated[
         list[str] | None,
