@@ -99,6 +99,10 @@ class SegmentStream:
 
     def __iter__(self) -> SegmentStream: ...
     def __next__(self) -> pa.Table: ...
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences about the capture, once it is read to its end: that it ends inside a record (and what
+        came before is used), and packets that it lost by its own statistics."""
 
 class Joined:
     """The captures of a run joined with its drop reports."""

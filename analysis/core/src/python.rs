@@ -240,6 +240,7 @@ impl LossStream {
 /// The TCP segments and UDP datagrams of a capture as it is read; see `stream_segments`.
 #[pyclass]
 struct SegmentStream {
+    path: PathBuf,
     scan: TransportScan,
     found: Vec<TransportPacket>,
     at_end: bool,
@@ -261,6 +262,11 @@ impl SegmentStream {
         }
         let packets = std::mem::take(&mut self.found);
         table(py, tables::segments(&packets)).map(Some)
+    }
+
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.scan.notes().lines(&self.path)
     }
 }
 
@@ -343,6 +349,7 @@ fn stream_losses(py: Python<'_>, path: PathBuf) -> PyResult<LossStream> {
 fn stream_segments(py: Python<'_>, path: PathBuf, may_be_cut: bool) -> PyResult<SegmentStream> {
     let scan = TransportScan::open(&path).map_err(|error| capture_error(py, &error))?;
     Ok(SegmentStream {
+        path,
         scan: if may_be_cut { scan.cut() } else { scan },
         found: Vec::new(),
         at_end: false,

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use crate::notes::Notes;
 use weir_capture::{CaptureError, CaptureReader, Record, Source};
 use weir_packet::{FlowKey, Packet, SackBlocks, Timestamps, Transport};
 
@@ -97,6 +98,15 @@ impl TransportScan {
         Self {
             may_be_cut: true,
             ..self
+        }
+    }
+
+    /// What the reader of the result must know of the capture, once it is read to its end.
+    pub fn notes(&self) -> Notes {
+        Notes {
+            truncated: self.reader.truncated(),
+            dropped: self.reader.dropped(),
+            ..Notes::default()
         }
     }
 

@@ -9,16 +9,21 @@ use support::cut;
 use support::frames::{ACK, CLIENT, CLIENT_PORT, Frame, Pcap, SERVER, SERVER_PORT, SYN};
 use tempfile::NamedTempFile;
 use weir_capture::CaptureError;
+use weir_core::notes::Notes;
 use weir_core::transport::{TcpNumbers, TransportPacket, TransportScan};
 use weir_packet::{SackBlocks, Timestamps, protocol};
 
 fn read(bytes: &[u8]) -> Result<Vec<TransportPacket>, CaptureError> {
+    read_noting(bytes).map(|(found, _)| found)
+}
+
+fn read_noting(bytes: &[u8]) -> Result<(Vec<TransportPacket>, Notes), CaptureError> {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(bytes).expect("room for it");
     let mut scan = TransportScan::open(file.path())?;
     let mut found = Vec::new();
     while scan.step(&mut found)? {}
-    Ok(found)
+    Ok((found, scan.notes()))
 }
 
 /// A UDP datagram of `datagram_bytes` payload bytes in an IPv4 packet that carries `ip_payload_bytes` of it; headers only.
@@ -158,16 +163,16 @@ fn a_capture_that_ends_inside_a_record_header_is_an_error_at_that_record() {
 }
 
 #[test]
-fn a_capture_that_ends_inside_a_frame_is_read_up_to_it() {
+fn a_capture_that_ends_inside_a_frame_is_read_up_to_it_and_says_so() {
     let whole = talk().0;
     let second_record = 24 + 16 + 14 + 20 + 24;
     for bytes in [second_record + 16, second_record + 17, whole.len() - 1] {
-        assert_eq!(
-            read(&whole[..bytes]).expect("a capture").len(),
-            1,
-            "{bytes} bytes"
-        );
+        let (found, notes) = read_noting(&whole[..bytes]).expect("a capture");
+        assert_eq!(found.len(), 1, "{bytes} bytes");
+        assert!(notes.truncated, "{bytes} bytes");
     }
+    let (_, notes) = read_noting(&whole).expect("a capture");
+    assert_eq!(notes, Notes::default());
 }
 
 #[test]

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,9 +39,7 @@ def detect(
     ] = None,
     captures: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="FILE…", help="Captures (pcap or pcapng), compressed or not.", show_default=False
-        ),
+        typer.Argument(metavar="FILE…", help=options.CAPTURES, show_default=False, callback=options.captures),
     ] = None,
     flows: Annotated[
         list[str] | None,
@@ -185,7 +187,7 @@ def _pair(
 ) -> int:
     from weir.analysis.detect import detect
 
-    first, second = two_files(captures)
+    first, second = two_files([_rereadable(capture) for capture in captures])
     jitter_ns, clock_error_ns = (
         None if ms is None else round(ms * 1e6) for ms in (times.jitter_ms, times.clock_error_ms)
     )
@@ -222,6 +224,24 @@ def _pair(
     for warning in found.warnings:
         console.print(warning, style="yellow", highlight=False, markup=False)
     return 0
+
+
+def _rereadable(capture: Path) -> Path:
+    """The path of a capture that is read twice, for losses and timestamps: of `-`, standard input as a file.
+
+    Raises OSError where there is no room for it.
+    """
+    if capture != options.STANDARD_INPUT:
+        return capture
+    if not sys.stdin.seekable():
+        with tempfile.TemporaryFile() as copy:
+            try:
+                shutil.copyfileobj(sys.stdin.buffer, copy)
+                copy.flush()
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
+            os.dup2(copy.fileno(), 0)
+    return Path("/dev/stdin")  # each opening begins at its start
 
 
 def two_files(captures: Sequence[Path]) -> tuple[Path, Path | None]:

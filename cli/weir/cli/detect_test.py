@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -140,3 +142,27 @@ def test_brackets_in_the_name_of_a_capture_are_shown_as_they_are(
     (tmp_path / "a" / "pcap" / "server.pcap").rename(tmp_path / "x[old].pcap")
     assert run_cli(["detect", "policing", str(tmp_path / "x[old].pcap")]) == 0
     assert "x[old].pcap" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_a_pair_with_a_capture_from_standard_input_is_judged_as_from_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    for name in ("a", "b"):
+        write_run(tmp_path / name)
+    one, other = (tmp_path / name / "pcap" / "server.pcap" for name in ("a", "b"))
+    assert run_cli(["detect", "shared", str(one), str(other), "--json"]) == 0
+    from_files = json.loads(capsys.readouterr().out)
+    weir = "from weir.cli.main import main; main()"
+    command = [sys.executable, "-c", weir, "detect", "shared", "-", str(other), "--json"]
+    piped = subprocess.run(command, input=one.read_bytes(), capture_output=True, check=True).stdout
+    with one.open("rb") as opened:
+        redirected = subprocess.run(command, stdin=opened, capture_output=True, check=True).stdout
+    assert json.loads(piped) == json.loads(redirected) == from_files
+
+
+def test_standard_input_is_one_capture(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["losses", "-", "-"], ["detect", "shared", "-", "-"], ["trace", "-", "-", "-o", "x"]):
+        assert run_cli(command) == 2
+        said = "weir: - is given twice; valid: once, as standard input is read once\n"
+        assert capsys.readouterr().err == said

@@ -13,6 +13,7 @@ from weir.cli import completion
 from weir.cli.errors import InputError
 from weir.controlplane.shipped import find_experiment
 
+STANDARD_INPUT = Path("-")
 LARGEST_DEVICE_ID, LARGEST_ELECTION_ID = 2**64 - 1, 2**128 - 1
 """P4Runtime has them as uint64 and uint128."""
 LARGEST_BFRUNTIME_ID = 2**32 - 1
@@ -73,6 +74,13 @@ def readable(given: Path | None) -> Path | None:
         raise InputError(f"{given}: {error.strerror}; valid: a file") from error
     if not os.access(given, os.R_OK):
         raise InputError(f"{given}: {os.strerror(errno.EACCES)}; valid: a file that you may read")
+    return given
+
+
+def captures(given: list[Path] | None) -> list[Path] | None:
+    """The files of an argument that names captures; raises InputError where two are standard input."""
+    if given is not None and given.count(STANDARD_INPUT) > 1:
+        raise InputError("- is given twice; valid: once, as standard input is read once")
     return given
 
 
@@ -205,7 +213,7 @@ LoadPipeline = Annotated[
 OutFile = Annotated[
     Path, typer.Option("--out", "-o", metavar="FILE", help="What to write.", callback=writable)
 ]
+CAPTURES = "Captures (pcap or pcapng), compressed or not; - is standard input."
 Captures = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE…", help="Captures (pcap or pcapng), compressed or not.", show_default=False),
+    list[Path], typer.Argument(metavar="FILE…", help=CAPTURES, show_default=False, callback=captures)
 ]

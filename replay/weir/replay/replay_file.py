@@ -34,15 +34,16 @@ def replay_of(captures: Sequence[Path], flow: str | None) -> Replay:
 
     Raises:
         ReplayError: a capture has no TCP or UDP data, or lacks the flow; or there are too many writes.
-        CaptureError, OSError: a file is not a capture, or cannot be read.
+        CaptureError: a file is not a capture, or cannot be read.
     """
-    chosen = [choose(path, recordings(segments(path)), flow) for path in captures]
-    notes = tuple(
+    notes: list[str] = []
+    chosen = [choose(path, recordings(segments(path, notes)), flow) for path in captures]
+    notes += [
         f"{path}: no handshake of {recording.name}; the way to its ends is not known, and pauses include it"
         for path, recording in zip(captures, chosen, strict=True)
         if not recording.from_start
-    )
-    replay = Replay(_one_script(captures, chosen), notes)
+    ]
+    replay = Replay(_one_script(captures, chosen), tuple(notes))
     if replay.writes > MAX_WRITES:
         raise ReplayError(f"{replay.writes} writes in {len(captures)} captures; valid: at most {MAX_WRITES}")
     return replay

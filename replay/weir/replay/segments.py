@@ -41,19 +41,19 @@ def name_of(source: End, destination: End) -> str:
     return "-".join(f"{ip_address(address)}:{port}" for address, port in (source, destination))
 
 
-def segments(path: Path) -> Iterator[Segment | Datagram]:
+def segments(path: Path, warnings: list[str] | None = None) -> Iterator[Segment | Datagram]:
     """The TCP segments and UDP datagrams of a capture, compressed or not; all other packets are skipped.
 
-    A classic pcap that ends inside a frame is read up to it.
+    The path `-` is standard input. A classic pcap that ends inside a frame is read up to it; `warnings` gets
+    a sentence that says so, as all that the reader of the result must know of the capture.
 
-    Raises OSError; weir_core.CaptureError if the file is no capture, is damaged or ends in another place.
+    Raises weir_core.CaptureError if the file cannot be read, is no capture, is damaged or ends in another
+    place.
     """
     import weir_core
 
-    if not path.is_fifo():  # a FIFO can be opened once
-        # Raises OSError if it cannot be read; also for "-", which weir_core would read as standard input.
-        path.open("rb").close()
-    for table in weir_core.stream_segments(path):
+    stream = weir_core.stream_segments(path)
+    for table in stream:
         columns = table.to_pydict()
         ends = (zip(columns[end], columns[f"{end}_port"], strict=True) for end in ("src", "dst"))
         rest = (columns[name] for name in ("time_ns", "seq", "ack", "syn", "payload_bytes"))
@@ -64,3 +64,5 @@ def segments(path: Path) -> Iterator[Segment | Datagram]:
                 yield Datagram(time_s, source, destination, payload)
             else:
                 yield Segment(time_s, source, destination, seq, ack, syn, payload)
+    if warnings is not None:
+        warnings += stream.warnings

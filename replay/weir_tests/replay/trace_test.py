@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import struct
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -282,13 +285,34 @@ def test_a_capture_that_was_killed_while_it_wrote_a_frame_is_read_up_to_it(tmp_p
     assert list(segments(path)) == whole[:-1]
 
 
-@pytest.mark.parametrize("name", ["absent.pcap", "-"])
+def test_the_user_learns_that_a_capture_ends_inside_a_packet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.pcap"
+    for data, notes in (
+        (WHOLE, []),
+        (WHOLE[:-1], [f"{path}: the file ends inside a record; what came before is used"]),
+    ):
+        path.write_bytes(data)
+        assert run_cli(["trace", str(path), "-o", str(tmp_path / "x.replay"), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["notes"] == notes
+
+
 def test_the_error_of_a_missing_file_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match=name):
-        list(segments(Path(name)))
+    assert run_cli(["trace", "absent.pcap", "-o", "x.replay"]) == 2
+    said = "weir: absent.pcap: No such file or directory; valid is a readable capture\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_capture_is_read_from_standard_input(tmp_path: Path) -> None:
+    out = tmp_path / "x.replay"
+    weir = "from weir.cli.main import main; main()"
+    command = [sys.executable, "-c", weir, "trace", "-", "-o", str(out)]
+    subprocess.run(command, input=gzip.compress(WHOLE), check=True)
+    assert parse_script(out.read_text(), "x").about["captures"] == ["-"]
 
 
 def test_a_published_capture_becomes_a_script() -> None:
