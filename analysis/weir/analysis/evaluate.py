@@ -8,7 +8,6 @@ distribution. The verdict `cannot_tell` is counted as undecided, neither right n
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -25,8 +24,7 @@ from weir.analysis.detectors.memory import MIN_KAPPA
 from weir.analysis.errors import UnknownScenarioError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
 from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
-from weir.rundir.directory import RunDirectory
-from weir.rundir.errors import RunFileError
+from weir.rundir.result_data import result_data, result_error
 
 JITTER_SEED = 1
 """Beside the seed of a trial, so that its jitter is not drawn like its flows."""
@@ -110,17 +108,16 @@ def judged(
 
 
 def run_trials(directories: Iterable[Path]) -> Iterator[Trial]:
-    """The verdicts in the results of finished runs; raises RunFileError where a result is missing."""
+    """The verdicts in the results of finished runs; raises RunFileError where one is missing or invalid."""
     for directory in directories:
-        path = RunDirectory(directory).result
+        result = result_data(directory)
         try:
-            result = json.loads(path.read_text())
             for pair in result["pairs"]:
                 score, p = score_of(pair["detail"])
                 name = str(result.get("name", directory.name))
                 yield Trial(pair["detector"], name, pair["truth"], pair["verdict"], score, p, 0.0)
-        except (OSError, ValueError, KeyError) as error:
-            raise RunFileError(f"{path}: {error}; valid: the result of a finished run") from error
+        except (AttributeError, KeyError, TypeError) as error:
+            raise result_error(directory, "pairs: not as an analysis writes them") from error
 
 
 def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:

@@ -8,20 +8,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from weir.analysis.models import Result
-from weir.rundir.directory import RunDirectory
-from weir.rundir.errors import RunFileError
+from weir.rundir.result_data import result_data, result_error
 
 
 def read_result(run_dir: Path) -> Result:
     """The result of an analysed run; raises RunFileError with file and key."""
-    path = RunDirectory(run_dir).result
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise RunFileError(f"{path}: not found; the analysis of the run writes it") from None
-    try:
-        return Result.model_validate_json(text)
+        return Result.model_validate(result_data(run_dir))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "top level"
-        raise RunFileError(f"{path}: {where}: {first['msg']}") from error
+        raise result_error(run_dir, f"{where}: {first['msg']}") from error

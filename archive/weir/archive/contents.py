@@ -13,8 +13,10 @@ from weir.archive import layout
 from weir.archive.errors import ArchiveError
 from weir.rundir.campaign_folder import CampaignFolder
 from weir.rundir.directory import RunDirectory, is_held
+from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import Manifest, read_manifest
 from weir.rundir.manifest_file import SPARE_NAME
+from weir.rundir.result_data import result_data
 from weir.rundir.whole_files import part_of
 
 _UNFINISHED_SUFFIX = part_of(Path("x")).suffix
@@ -46,10 +48,15 @@ class ExportedRun:
     folder: str
     """Its path in the archive."""
     manifest: Manifest
-    analysed: bool
-    """Whether it has a result."""
+    unanalysed: str | None
+    """Why it has no result that can be read."""
     raw: bool
     """Whether it has what its result is computed from."""
+
+    @property
+    def analysed(self) -> bool:
+        """Whether it has a result that can be read."""
+        return self.unanalysed is None
 
 
 @dataclass(frozen=True)
@@ -132,7 +139,17 @@ def _exported(path: Path, parent: str, manifest: Manifest) -> tuple[str, Exporte
     folder = f"{parent}/{_folder_name(path.name, path)}"
     files = RunDirectory(path)
     raw = files.telemetry.is_file() and all((path / host.pcap).is_file() for host in manifest.hosts)
-    return folder, ExportedRun(path, folder, manifest, files.result.is_file(), raw)
+    return folder, ExportedRun(path, folder, manifest, _unanalysed(path), raw)
+
+
+def _unanalysed(run_dir: Path) -> str | None:
+    if not RunDirectory(run_dir).result.exists():
+        return f"{run_dir}: the run is not analysed; valid: weir report {run_dir}"
+    try:
+        result_data(run_dir)
+    except RunFileError as error:
+        return str(error)
+    return None
 
 
 def _folder_name(name: str, path: Path) -> str:
@@ -149,7 +166,7 @@ def _problems(run: ExportedRun, unfinished: bool) -> Iterable[str]:
         state = "died" if run.manifest.state == "running" else run.manifest.state or "unknown"
         yield f"{run.source}: the run did not finish ({state}); valid: a finished run, or --unfinished"
     elif run.manifest.complete and not run.analysed and not unfinished:
-        yield f"{run.source}: the run is not analysed; valid: weir report {run.source}, or --unfinished"
+        yield f"{run.unanalysed}, or --unfinished"
 
 
 def _files_of(run_dir: Path) -> Iterable[Path]:

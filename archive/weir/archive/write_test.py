@@ -176,14 +176,19 @@ def test_runs_that_did_not_finish_are_refused_by_name_unless_asked_for(tmp_path:
     killed = make_run(folder / "r3", complete=False, state="running")
     raw = make_run(folder / "r4")
     (raw / "result.json").unlink()
+    cut = make_run(folder / "r5")
+    (cut / "result.json").write_text('{"flows": [')
     with pytest.raises(ArchiveError) as error:
-        contents_of([whole, failed, killed, raw])
+        contents_of([whole, failed, killed, raw, cut])
     assert str(error.value).splitlines() == [
         f"{failed}: the run did not finish (failed); valid: a finished run, or --unfinished",
         f"{killed}: the run did not finish (died); valid: a finished run, or --unfinished",
         f"{raw}: the run is not analysed; valid: weir report {raw}, or --unfinished",
+        f"{cut}/result.json: line 1: no JSON: Expecting value; valid: the result of a finished run, by weir "
+        f"report {cut}, or --unfinished",
     ]
-    assert len(contents_of([whole, failed, killed, raw], unfinished=True).runs) == 4
+    found = contents_of([whole, failed, killed, raw, cut], unfinished=True)
+    assert [run.analysed for run in found.runs] == [True, True, True, False, False]
     lock = os.open(killed, os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)
     try:

@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from weir.rundir.directory import RunDirectory
-from weir.rundir.errors import RunFileError
 from weir.rundir.manifest_file import ManifestFile
+from weir.rundir.result_data import result_data
 
 _PROVENANCE = ("weir_version", "commit")
 """Keys of `result.json` that say which weir made it; another one may come to the same result."""
@@ -44,10 +45,14 @@ def digest_of(run_dir: Path) -> RunDigest:
     Raises RunFileError for a run that has not been analysed, OSError.
     """
     files = RunDirectory(run_dir)
-    if not files.result.is_file():
-        raise RunFileError(f"{files.result}: not found; the analysis writes it: weir report {run_dir}")
+    result = result_data(run_dir)
     found = {str(path.relative_to(run_dir)): path for path in _measured(files) if path.is_file()}
-    return RunDigest({name: _digest(found[name], files.result) for name in sorted(found)})
+    return RunDigest(
+        {
+            name: _result_digest(result) if found[name] == files.result else _digest(found[name])
+            for name in sorted(found)
+        }
+    )
 
 
 def record_digest(run_dir: Path) -> str | None:
@@ -70,10 +75,11 @@ def _measured(files: RunDirectory) -> Iterator[Path]:
     yield from (files.result, files.flows, files.series, files.features)
 
 
-def _digest(path: Path, result: Path) -> str:
-    if path == result:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        kept = {key: value for key, value in data.items() if key not in _PROVENANCE}
-        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+def _result_digest(result: Mapping[str, Any]) -> str:
+    kept = {key: value for key, value in result.items() if key not in _PROVENANCE}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

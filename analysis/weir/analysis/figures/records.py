@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
 from weir.analysis.captures import traces_of
 from weir.analysis.evaluate import score_of
-from weir.analysis.models import FlowResult, LinkResult, PolicerResult, Result
+from weir.analysis.models import FlowResult, LinkResult, PolicerResult
+from weir.analysis.result_file import read_result
 from weir.analysis.statistics import best_correlation, queueing_delay, retransmission_ratio
 from weir.analysis.tables import Floats, read_parquet
 from weir.analysis.traces import FlowTrace
 from weir.rundir.directory import RunDirectory
-from weir.rundir.errors import RunFileError
 
 MEASURED_SHARE = 0.05
 """A flow of a capture gets a record if it sent at least this share of the largest flow's payload."""
@@ -80,13 +79,7 @@ def of_run(run_dir: Path, several_names: bool = True) -> Records:
 
     A scenario is an experiment's phase; `several_names` puts the experiment's name before it.
     """
-    path = RunDirectory(run_dir).result
-    try:
-        result = Result.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError) as error:
-        raise RunFileError(
-            f"{path}: {str(error).splitlines()[0]}; valid: the result of a finished run"
-        ) from error
+    result = read_result(run_dir)
     delays = _delays(run_dir)
 
     def scenario(phase: str) -> str:
