@@ -104,7 +104,9 @@ def test_results_of_runs_are_trials_too(tmp_path: Path) -> None:
         list(run_trials([tmp_path / "none"]))
     for data in ({}, {"pairs": [1]}, {"pairs": [{"detail": 1}]}):
         (tmp_path / "result.json").write_text(json.dumps(data))
-        with pytest.raises(RunFileError, match=r"result\.json: pairs: not as an analysis writes them; valid: "):
+        with pytest.raises(
+            RunFileError, match=r"result\.json: pairs: not as an analysis writes them; valid: "
+        ):
             list(run_trials([tmp_path]))
 
 
