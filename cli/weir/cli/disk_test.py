@@ -2,6 +2,9 @@
 """On full and read-only disks an error is one line that names the file, and existing data is kept."""
 
 import errno
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,19 @@ def test_events_are_appended_as_they_happen(tmp_path: Path) -> None:
     log.write("one")
     assert path.read_text() == "before\none\n"
     log.close()
+
+
+@pytest.mark.parametrize("buffering", [{}, {"PYTHONUNBUFFERED": "1"}])
+@pytest.mark.parametrize("argument", ["--version", "--man"])  # less than a buffer, and more
+def test_standard_output_on_a_full_disk_is_named(argument: str, buffering: dict[str, str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", "from weir.cli.main import main; main()", argument],
+            env=environment | buffering,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (10, "weir: standard output: No space left on device\n")

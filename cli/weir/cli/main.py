@@ -37,7 +37,7 @@ from weir.cli import (
     watch,
 )
 from weir.cli.errors import EXIT_INTERRUPTED
-from weir.rundir.outputs import print_any_character
+from weir.rundir.outputs import STANDARD_OUTPUT, name_standard_output, print_any_character
 from weir.rundir.without_pandas import hide_pandas
 
 if TYPE_CHECKING:
@@ -152,22 +152,31 @@ def run_cli(arguments: Sequence[str]) -> int:
     """Run the command line `arguments`; returns the exit code. Errors become `weir:` lines on stderr."""
     try:
         code = app(args=list(arguments), prog_name="weir", standalone_mode=False)
+        sys.stdout.flush()  # while its error is a line and an exit code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of stdout has exited (`weir losses … | head`); the flush at exit must not fail again.
-        sys.stdout = open("/dev/null", "w")  # noqa: PTH123, SIM115
+        # The reader of stdout has exited (`weir losses … | head`).
+        _drop_output()
         return 1
     except Exception as error:
         # Imported here: it imports every package that defines errors, which is slower than most commands.
         from weir.cli.failures import report_error
 
+        if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
+            _drop_output()
         return report_error(error)
     return code if isinstance(code, int) else 0
+
+
+def _drop_output() -> None:
+    """Drop what is not printed yet: the flush at exit must not fail again."""
+    sys.stdout = open("/dev/null", "w")  # noqa: PTH123, SIM115
 
 
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
     print_any_character()
+    name_standard_output()
     hide_pandas()
     sys.exit(run_cli(sys.argv[1:]))
