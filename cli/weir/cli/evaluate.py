@@ -48,9 +48,17 @@ def evaluate(
     scenarios: Annotated[
         list[str] | None, typer.Option("--scenario", metavar="NAME", help="Only this one; may be repeated.")
     ] = None,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Draws of each scenario.")] = 20,
+    runs: Annotated[
+        int,
+        typer.Option(
+            "--runs", callback=options.within(1, 100_000), help="Draws of each scenario, to 100000."
+        ),
+    ] = 20,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=2, callback=options.finite, help="Length of each simulated run.")
+        float,
+        typer.Option(
+            "--seconds", callback=options.within(2, 3600), help="Length of each simulated run, 2 to 3600."
+        ),
     ] = 20.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="First seed; validate from 1000 on.")] = 0,
     jitter_ms: Annotated[
@@ -58,9 +66,8 @@ def evaluate(
         typer.Option(
             "--jitter",
             metavar="MS",
-            min=0,
-            callback=options.finite,
-            help="Mean jitter before the policer, in milliseconds.",
+            callback=options.within(0, 10_000),
+            help="Mean jitter before the policer, in milliseconds, to 10000.",
         ),
     ] = 0.0,
     out: Annotated[

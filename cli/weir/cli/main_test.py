@@ -238,8 +238,6 @@ def test_brackets_in_a_path_are_shown_as_they_are(
     [
         (["detect", "shared", "a.pcap"], "--jitter"),
         (["detect", "shared", "a.pcap"], "--clock-error"),
-        (["evaluate"], "--jitter"),
-        (["evaluate"], "--seconds"),
     ],
 )
 def test_an_infinite_number_is_refused(
@@ -319,3 +317,24 @@ def test_a_file_that_cannot_be_read_is_bad_input(
     more = ["runs/bbr-ml"] if command[0] == "classifier" else []
     assert run_cli([*command, name, *more]) == 2
     assert capsys.readouterr().err == f"weir: {name}: {problem}\n"
+
+
+@pytest.mark.parametrize("mode", [[], ["--paths"], ["--policing"]])
+@pytest.mark.parametrize(
+    ("option", "values", "valid"),
+    [
+        ("--seconds", ("1e+18", "inf", "nan", "1.0"), "2 to 3600"),
+        ("--runs", ("1000000000000", "0", "-1"), "1 to 100000"),
+        ("--jitter", ("1e+20", "inf", "nan", "-1.0"), "0 to 10000"),
+    ],
+)
+def test_an_evaluation_that_would_not_end_is_refused_with_the_valid_range(
+    mode: list[str],
+    option: str,
+    values: tuple[str, ...],
+    valid: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for value in values:
+        assert run_cli(["evaluate", *mode, option, value]) == 2
+        assert capsys.readouterr().err == f"weir: {option} {value}: out of range; valid: {valid}\n"

@@ -4,6 +4,7 @@
 import errno
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -89,6 +90,17 @@ def finite(option: typer.CallbackParam, given: float | None) -> float | None:
     if given == math.inf:
         raise InputError(f"{option.opts[0]} {given}: not a finite number; valid: such as 10")
     return given
+
+
+def within(low: int, high: int) -> Callable[[typer.CallbackParam, float], float]:
+    """Checks that the number of an option is in a range; the callback raises InputError, which names it."""
+
+    def check(option: typer.CallbackParam, given: float) -> float:
+        if not low <= given <= high:  # nor is it for NaN
+            raise InputError(f"{option.opts[0]} {given}: out of range; valid: {low} to {high}")
+        return given
+
+    return check
 
 
 Experiment = Annotated[
