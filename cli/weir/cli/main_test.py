@@ -278,8 +278,8 @@ def test_what_is_no_folder_is_refused_before_the_work(
     Path("file").touch()
     Path("archive.zip").touch()
     assert run_cli([*command, name]) == 2
-    place = "file" if name == "file/x/y" else name
-    assert capsys.readouterr().err == f"weir: {name}: {place} is no folder; valid: a folder\n"
+    what = "file is" if name == "file/x/y" else "is"
+    assert capsys.readouterr().err == f"weir: {name}: {what} no folder; valid: a folder\n"
 
 
 def test_a_folder_that_is_made_may_be_missing_with_its_parents(tmp_path: Path) -> None:

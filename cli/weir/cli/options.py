@@ -60,7 +60,8 @@ def existing_folder(given: Path | None) -> Path | None:
 
 def _check_folder(given: Path, place: Path) -> None:
     if not place.is_dir():
-        raise InputError(f"{given}: {place} is no folder; valid: a folder")
+        what = "is" if place == given else f"{place} is"
+        raise InputError(f"{given}: {what} no folder; valid: a folder")
 
 
 def readable(given: Path | None) -> Path | None:

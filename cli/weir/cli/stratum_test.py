@@ -35,12 +35,20 @@ def test_the_chassis_configuration_has_ports_and_queues(config: Path, tmp_path: 
     [
         (["--panel", "c=1"], "weir: --panel 'c=1'; valid: HOST=PORT or HOST=PORT/CHANNEL, of a, b"),
         (["--panel", "a=1"], "weir: no front-panel port for b; valid: one for each host, or none"),
-        (["--compiled", "nowhere"], "weir: nowhere: has none; valid: the compiler's .conf file, once"),
+        (["--compiled", "nowhere"], "weir: nowhere: is no folder; valid: a folder"),
+        (["--compiled", "empty"], "weir: empty: has none; valid: the compiler's .conf file, once"),
     ],
 )
 def test_an_error_is_one_line_and_nothing_is_written(
-    config: Path, tmp_path: Path, words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+    config: Path,
+    tmp_path: Path,
+    words: list[str],
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
     out = tmp_path / "out"
     assert run_cli(["stratum", str(config), "--out", str(out), *words]) in (2, 6)
     assert capsys.readouterr().err.splitlines() == [line]
