@@ -180,8 +180,8 @@ def test_errors_are_lines_that_name_what_is_wrong(
     assert not list(tmp_path.glob("*.zip*"))
     assert run_cli(["export", "runs"]) == 2
     assert capsys.readouterr().err.startswith("weir: runs: no run and no campaign; valid: ")
-    assert run_cli(["import", "no.zip"]) == 1
-    assert capsys.readouterr().err == "weir: no.zip: No such file or directory\n"
+    assert run_cli(["import", "no.zip"]) == 2
+    assert capsys.readouterr().err == "weir: no.zip: No such file or directory; valid: a file\n"
     written(tmp_path / "evil.zip", zip_of([("../evil", b"")]))
     assert run_cli(["import", "evil.zip"]) == 2
     assert capsys.readouterr().err.startswith(
