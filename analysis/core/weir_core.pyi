@@ -158,8 +158,11 @@ def read_acknowledged(path: str | os.PathLike[str]) -> pa.Table:
     """Read which bytes of which flow each ACK of a capture is the first to acknowledge, in order of the file.
 
     Columns: time_ns i64 (of the ACK), src, dst binary (4 or 16 bytes, network order), src_port, dst_port u16
-    (of the flow of the data), seq u32, length u32. What a flow's first ACK covers is not in it. A file that
-    ends inside a record is read up to it. Raises CaptureError when the file is not a capture or is damaged.
+    (of the flow of the data), seq u32, length u32. What a flow's first ACK covers is not in it. The numbers
+    of a later connection on the same ports, which begins with its receiver's SYN, continue those before. A
+    file that ends inside a record is read up to it.
+
+    Raises CaptureError when the file is not a capture or is damaged.
     """
 
 def stream_segments(path: str | os.PathLike[str], *, may_be_cut: bool = False) -> SegmentStream:

@@ -9,7 +9,7 @@ use weir_packet::FlowKey;
 
 use crate::infer::ranges::Ranges;
 use crate::infer::sequence::{origin, unwrap};
-use crate::transport::{TransportPacket, TransportScan};
+use crate::transport::{TcpNumbers, TransportScan};
 
 /// Bytes that an ACK is the first to acknowledge, cumulatively or selectively.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Acknowledged {
     pub time_ns: i64,
     /// The flow of the data, not of its ACKs.
     pub key: FlowKey,
-    /// Sequence number of the first byte.
+    /// Sequence number of the first byte. The numbers of a later connection on the same ports continue those before.
     pub seq: u32,
     /// Number of bytes.
     pub length: u32,
@@ -26,7 +26,8 @@ pub struct Acknowledged {
 
 /// The acknowledged bytes of every flow whose ACKs `path` contains, in the order of the file.
 ///
-/// Bytes below a flow's first acknowledgment number are left out: they may have arrived long before. RST segments are
+/// Bytes below a flow's first acknowledgment number are left out: they may have arrived long before. A later connection
+/// on the same ports begins with a SYN of its receiver that has another number than the SYN before. RST segments are
 /// ignored. A file that ends inside a record is read up to it: the join, which finds such flows, warns of it.
 ///
 /// # Errors
@@ -38,14 +39,11 @@ pub fn read_acknowledged(path: &Path) -> Result<Vec<Acknowledged>, CaptureError>
     loop {
         let more = scan.step(&mut packets)?;
         for packet in packets.drain(..) {
-            let Some((ack, key)) = acknowledges(&packet) else {
+            let Some(tcp) = packet.tcp.filter(|tcp| !tcp.reset) else {
                 continue;
             };
-            let receiver = receivers.entry(key).or_insert_with(|| Receiver {
-                edge: origin(ack),
-                ranges: Ranges::default(),
-            });
-            receiver.take(ack, &packet, &mut fresh);
+            let key = acknowledged_by(&packet.key);
+            receivers.entry(key).or_default().take(&tcp, &mut fresh);
             found.extend(
                 fresh
                     .drain(..)
@@ -63,39 +61,58 @@ pub fn read_acknowledged(path: &Path) -> Result<Vec<Acknowledged>, CaptureError>
     }
 }
 
-/// The acknowledgment number, and the flow of the acknowledged data.
-fn acknowledges(packet: &TransportPacket) -> Option<(u32, FlowKey)> {
-    let ack = packet.tcp.filter(|tcp| !tcp.reset)?.ack?;
-    let key = FlowKey {
-        src: packet.key.dst,
-        dst: packet.key.src,
-        src_port: packet.key.dst_port,
-        dst_port: packet.key.src_port,
-        protocol: packet.key.protocol,
-    };
-    Some((ack, key))
+/// The flow of the data that a flow's packets acknowledge.
+fn acknowledged_by(key: &FlowKey) -> FlowKey {
+    FlowKey {
+        src: key.dst,
+        dst: key.src,
+        src_port: key.dst_port,
+        dst_port: key.src_port,
+        protocol: key.protocol,
+    }
 }
 
 /// The bytes that one receiver has acknowledged so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Receiver {
-    /// The cumulative acknowledgment.
-    edge: u64,
+    /// Sequence number of its last SYN.
+    syn: Option<u32>,
+    /// The cumulative acknowledgment; `None` before the first one.
+    edge: Option<u64>,
     ranges: Ranges,
+    /// Whether the next acknowledgment is the first one of a later connection.
+    anew: bool,
+    /// What continues the numbers of the connections before, modulo 2³².
+    shift: u32,
 }
 
 impl Receiver {
     /// Appends the bytes that are acknowledged for the first time to `fresh`, the cumulatively acknowledged ones first.
-    fn take(&mut self, ack: u32, packet: &TransportPacket, fresh: &mut Vec<(u64, u64)>) {
-        let ack = unwrap(ack, self.edge);
-        if ack > self.edge {
-            self.ranges.insert(self.edge, ack, fresh);
-            self.edge = ack;
+    fn take(&mut self, tcp: &TcpNumbers, fresh: &mut Vec<(u64, u64)>) {
+        if tcp.syn && self.syn.replace(tcp.seq) != Some(tcp.seq) {
+            self.anew = self.edge.is_some();
         }
-        for block in packet.tcp.iter().flat_map(|tcp| tcp.sack.as_slice()) {
-            let (start, end) = (unwrap(block.start, self.edge), unwrap(block.end, self.edge));
-            self.ranges.insert(start.max(self.edge), end, fresh);
+        let Some(ack) = tcp.ack else { return };
+        if std::mem::take(&mut self.anew) {
+            // The numbers of a connection begin anywhere: on from those before, they would show data that nobody sent.
+            let reached = self.ranges.end().max(self.edge);
+            self.shift = reached.map_or(0, |reached| (reached as u32).wrapping_sub(ack));
+            self.edge = reached;
+            self.ranges = Ranges::default();
         }
-        self.ranges.drop_below(self.edge);
+        let shift = self.shift;
+        let unwrapped = |number: u32, near| unwrap(number.wrapping_add(shift), near);
+        let edge = *self.edge.get_or_insert_with(|| origin(ack));
+        let reached = unwrapped(ack, edge).max(edge);
+        self.ranges.insert(edge, reached, fresh);
+        self.edge = Some(reached);
+        for block in tcp.sack.as_slice() {
+            let (start, end) = (
+                unwrapped(block.start, reached),
+                unwrapped(block.end, reached),
+            );
+            self.ranges.insert(start.max(reached), end, fresh);
+        }
+        self.ranges.drop_below(reached);
     }
 }

@@ -95,6 +95,59 @@ fn a_capture_that_ends_inside_a_record_shows_what_came_before() {
     }
 }
 
+/// Two connections on the same ports; each SYN comes twice, and the first connection ends with a hole.
+fn twice(syn_flags: u8, second_ack: u32) -> Vec<(i64, u32, u32)> {
+    let mut pcap = Pcap::default();
+    let mut push = |time_ns, seq, ack, flags, sack: &[(u32, u32)]| {
+        let frame = Frame {
+            seq,
+            ack,
+            flags,
+            sack: sack.to_vec(),
+            ..Frame::default()
+        };
+        pcap.frame(time_ns, &frame);
+    };
+    for (start, syn, ack) in [(0, 7, 1001), (10, 900_000_000, second_ack)] {
+        for at in [start, start + 1] {
+            push(
+                at,
+                syn,
+                if syn_flags & ACK == 0 { 0 } else { ack },
+                syn_flags,
+                &[],
+            );
+        }
+        push(start + 2, syn + 1, ack, ACK, &[]);
+        push(start + 3, syn + 1, ack + 100, ACK, &[]);
+        push(
+            start + 4,
+            syn + 1,
+            ack + 100,
+            ACK,
+            &[(ack + 200, ack + 300)],
+        );
+    }
+    acknowledged_in(&pcap.0)
+}
+
+#[test]
+fn a_later_connection_on_the_same_ports_continues_the_numbers_of_the_one_before() {
+    for syn_flags in [SYN, SYN | ACK] {
+        for second_ack in [5, 1051, 3_000_000_000] {
+            assert_eq!(
+                twice(syn_flags, second_ack),
+                [
+                    (3, 1001, 100),
+                    (4, 1201, 100),
+                    (13, 1301, 100),
+                    (14, 1501, 100)
+                ],
+            );
+        }
+    }
+}
+
 #[test]
 fn a_syn_without_ack_acknowledges_nothing() {
     let mut pcap = Pcap::default();

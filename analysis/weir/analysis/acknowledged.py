@@ -3,6 +3,7 @@
 
 An ACK tells which bytes the receiver has, with SACK (RFC 2018) also those behind a hole. So the first ACK for
 some bytes stands for their arrival, and the ACKs show holes as a capture at the receiver does, one way later.
+A later connection on the same ports begins with the receiver's SYN; its numbers continue those before.
 """
 
 from __future__ import annotations

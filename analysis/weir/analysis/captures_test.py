@@ -79,7 +79,9 @@ def test_two_connections_on_the_same_ports_lose_what_each_of_them_loses(tmp_path
     for seconds, initial_seq in ((1, 2_000_000_000), (61, second)):
         start_ns = EPOCH_NS + seconds * 10**9
         Transfer(400, (20, 50, 51, 120), server, client, start_ns, initial_seq).run()
-    for host, view in ((server, "sent"), (client, "received")):
+    acks = [(at_ns, frame) for at_ns, frame in client.records if frame[26:30] == bytes([10, 0, 0, 1])]
+    acked = Host(client.address, client.port, acks)
+    for host, view in ((server, "sent"), (client, "received"), (acked, "acked")):
         path = tmp_path / f"{view}.pcap"
         host.write(path)
         [flow] = traces_of(path).flows

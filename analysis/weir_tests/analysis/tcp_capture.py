@@ -91,7 +91,8 @@ class Host:
 class Transfer:
     """The simulation; `drop` holds the numbers of the dropped transmissions, from 0.
 
-    With `initial_seq`, the captures have the sender's SYN, too; without, the first segment has number 1.
+    With `initial_seq`, that of both ends, the captures have their SYNs, too; without, the first segment has
+    number 1.
     """
 
     segments: int
@@ -117,6 +118,13 @@ class Transfer:
             syn = self._frame(self.sender, self.receiver, sent_ns, self.initial_seq, 0, 0, flags=SYN)
             self.sender.records.append((sent_ns, syn))
             self.receiver.records.append((sent_ns + DELAY_NS, syn))
+            self.receiver.recent = tsval(syn)
+            answer_ns = sent_ns + DELAY_NS
+            answer = self._frame(
+                self.receiver, self.sender, answer_ns, self.initial_seq, self._seq(0), 0, flags=SYN | ACK
+            )
+            self.receiver.records.append((answer_ns, answer))
+            self.sender.records.append((answer_ns + DELAY_NS, answer))
         for i in range(self.segments):
             self._at(self.start_ns + i * PACE_NS, partial(self._send, index=i))
         while self._events:
@@ -132,7 +140,7 @@ class Transfer:
         return (self.initial_seq or 0) + 1 + index * MSS
 
     def _send(self, now: int, index: int) -> None:
-        frame = self._frame(self.sender, self.receiver, now, self._seq(index), 1, MSS)
+        frame = self._frame(self.sender, self.receiver, now, self._seq(index), self._seq(0), MSS)
         self.sender.records.append((now, frame))
         number = self.transmissions
         self.transmissions += 1
@@ -156,7 +164,7 @@ class Transfer:
             self._acked += 1
         acked = self._acked
         sacks = [] if index < acked else [(self._seq(index), self._seq(index + 1))]
-        answer = self._frame(self.receiver, self.sender, now, 1, self._seq(acked), 0, sacks)
+        answer = self._frame(self.receiver, self.sender, now, self._seq(0), self._seq(acked), 0, sacks)
         self.receiver.records.append((now, answer))
         self._at(now + DELAY_NS, lambda at: self._acknowledged(at, acked, index, number, answer))
 

@@ -55,6 +55,11 @@ impl Ranges {
             .sum()
     }
 
+    /// The end of the last range.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.ranges.back().map(|range| range.1)
+    }
+
     /// Forgets the ranges below `edge`.
     pub(crate) fn drop_below(&mut self, edge: u64) {
         while self.ranges.front().is_some_and(|range| range.1 <= edge) {
