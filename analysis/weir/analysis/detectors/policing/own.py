@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import inf, isfinite
 
 import numpy as np
@@ -68,10 +69,14 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
     """Judge each flow of a capture, alone and together with the others."""
     fitted: dict[tuple[int, ...], _Group | None] = {}
 
+    @cache
+    def spread_ns(flow: int) -> int:
+        return delay_spread_of(flows[flow].rtt_sent_ns, flows[flow].rtt_ns)
+
     def group(members: Sequence[int]) -> _Group | None:
         key = tuple(sorted(members))
         if key not in fitted:
-            fitted[key] = _fit(flows, key)
+            fitted[key] = _fit(flows, key, max(spread_ns(flow) for flow in key))
         return fitted[key]
 
     best: dict[int, _Group] = {}
@@ -126,7 +131,8 @@ def _adopt(best: dict[int, _Group], found: _Group | None, lossy: Sequence[int]) 
             best[i] = found
 
 
-def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...]) -> _Group | None:
+def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...], spread_ns: int) -> _Group | None:
+    """`spread_ns`: by how much delays that neighbouring packets share are longer than usual."""
     time_ns = np.concatenate([flows[i].time_ns for i in members])
     order = np.argsort(time_ns, kind="stable")
     start_ns = int(time_ns[order[0]])
@@ -139,7 +145,6 @@ def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...]) -> _Group | None:
 
     lost: Bools = merged("lost").astype(bool)
     packets = Arrivals((time_ns[order] - start_ns) / 1e9, merged("frame_bytes").astype(np.float64), lost)
-    spread_ns = max(delay_spread_of(flows[i].rtt_sent_ns, flows[i].rtt_ns) for i in members)
     from_start = all(flows[i].from_start for i in members)
     fit = fit_bucket(packets, from_start=from_start, delay_spread_s=spread_ns / 1e9)
     if fit is None:

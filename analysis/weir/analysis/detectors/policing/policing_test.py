@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from weir.analysis.detectors.policing import POLICING_DETECTORS
+from weir.analysis.detectors.policing import POLICING_DETECTORS, own
 from weir.analysis.detectors.policing.bucket import Arrivals, best_threshold, demand
 from weir.analysis.detectors.policing.fit import fit_bucket
 from weir.analysis.detectors.policing.own import detect_policing
-from weir.analysis.tables import Bools, Floats
+from weir.analysis.jitter import delay_spread_of
+from weir.analysis.tables import Bools, Floats, Ints
 from weir.analysis.traces import FlowTrace, as_received
 from weir_tests.analysis.traces import RTT_NS, make_trace
 
@@ -103,6 +104,24 @@ def test_one_flow_in_a_bucket_is_policed(rng: np.random.Generator) -> None:
     [found] = detect_policing([trace(time_s, policed(time_s)[0])])
     assert found.verdict == "policed", found.reason
     assert found.rate_bps == pytest.approx(RATE * 8, rel=0.02)
+
+
+def test_the_delays_of_each_flow_are_read_once_for_all_groups(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time_s = bursts(rng, 20, 2.0 * RATE)
+    lost, _ = policed(time_s)
+    owner = rng.integers(0, 3, len(time_s))
+    flows = [trace(time_s[owner == i], lost[owner == i], port=40000 + i) for i in range(3)]
+    read: list[int] = []
+
+    def counted(sent_ns: Ints, rtt_ns: Ints) -> int:
+        read.append(next(i for i, flow in enumerate(flows) if flow.rtt_ns is rtt_ns))
+        return delay_spread_of(sent_ns, rtt_ns)
+
+    monkeypatch.setattr(own, "delay_spread_of", counted)
+    assert {found.verdict for found in detect_policing(flows)} == {"policed"}
+    assert sorted(read) == [0, 1, 2]
 
 
 def test_two_flows_in_one_bucket_are_found_together(rng: np.random.Generator) -> None:
