@@ -272,7 +272,8 @@ class HostClockResult(_Model):
     steps: tuple[ClockStepResult, ...]
     residual_ns: int
     error_ns: int | None
-    """The offset is wrong by at most this much; None: it includes a delay that is unknown."""
+    """The offset is wrong by at most this much; None: it includes a delay that is unknown, or few packets
+    leave it open."""
 
 
 class TelemetryResult(_Model):

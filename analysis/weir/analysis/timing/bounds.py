@@ -39,6 +39,18 @@ class Side:
         """The bounds on what remains of the difference without a drift."""
         return Side(self.x, self.y - slope * self.x)
 
+    def at(self, x: Floats, drift: float) -> Floats:
+        """The best bound at times, if the difference changes by at most `drift` per ns; inf if none."""
+        if not len(self):
+            return np.full(len(x), np.inf)
+        order = np.argsort(self.x)
+        at, y = self.x[order], self.y[order]
+        # From the packets before each time and from those after it.
+        since = np.append(np.inf, np.minimum.accumulate(y - drift * at))
+        until = np.append(np.minimum.accumulate((y + drift * at)[::-1])[::-1], np.inf)
+        number = np.searchsorted(at, x, side="right")
+        return np.minimum(since[number] + drift * x, until[number] - drift * x)
+
 
 NOTHING = Side(np.empty(0), np.empty(0))
 

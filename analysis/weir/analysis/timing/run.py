@@ -165,7 +165,7 @@ def _clock(host: str, solved: Solved, records: Records, packets: int) -> HostClo
     track = solved.track
     by: By = "itself"
     if track is not None:
-        by = "one direction" if track.error is None else "both directions"
+        by = "both directions" if track.both else "one direction"
     error_ns = 0 if track is None else None if track.error is None else round(track.error)
     clock = HostClock(
         host,

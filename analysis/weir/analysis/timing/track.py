@@ -27,6 +27,10 @@ LEAST_LINE_PARTS, LEAST_LINE_NS = 24, 5e9
 """Fewer parts, or a shorter time, do not show a drift of their own: it is that of the whole."""
 MISMATCHED_NS, NEAR = 1_000_000.0, 8
 """A packet that is so much earlier than all others of so many parts around it is mismatched."""
+FEW_PACKETS = 16
+"""So few packets of one direction do not show by themselves how close to the least delay they are."""
+SURE = 3.0
+"""Standard errors within which the drift is."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +55,12 @@ class Track:
     `residual` is the median, over equal parts of the time, of the distance from the nearer bound; `spread`
     is the 95th percentile of all bounds' distances in the better direction. `error`: the difference is wrong
     by at most this much: half the least delays of both directions, which need not be equal, and a step too
-    small to be seen. Where too few parts of the time have packets to see any step, it holds in those parts
-    only. None if no part has packets of both directions, which leaves open how much of the difference is
-    delay, or if those of one of so few parts contradict each other: there is a step among them then.
+    small to be seen; at least what the packets leave open if no clock was set. From `FEW_PACKETS` or fewer of
+    one direction it holds at their times, and for clocks that were not set in between. Where too few parts of
+    the time have packets to see any step, it holds in those parts only. None from one direction; if too few
+    parts have packets to see a step, and none has packets of both directions, which leaves open how much of
+    the difference is delay, or those of one contradict each other: there is a step among them then; if few
+    packets show a step, and one side of it has none of one direction.
     """
 
     lines: tuple[Line, ...]
@@ -61,6 +68,8 @@ class Track:
     spread: float
     error: float | None
     packets: int
+    both: bool = False
+    """Whether there are packets of both directions."""
     half: float = 0.0
     """Half the least delays of both directions; 0 from one."""
 
@@ -99,8 +108,9 @@ def fit_track(above: Side, below: Side) -> Track:
     above, below = _without_lone(above, grid), _without_lone(below, grid)
     slope = _first_slope(above, below, grid)
     parts, stretches = _divided(above, below, grid, slope)
+    unsure = float("inf")
     for _ in range(ROUNDS):
-        change = _slope_left(parts, stretches, grid)
+        change, unsure = _slope_left(parts, stretches, grid)
         if change == 0 or abs(slope + change) * 1e6 > MAX_DRIFT_PPM:
             break
         slope += change
@@ -108,7 +118,8 @@ def fit_track(above: Side, below: Side) -> Track:
     lines = tuple(_line(parts, stretch, grid, slope) for stretch in stretches)
     lines = (replace(lines[0], start=-np.inf), *lines[1:])
     lines = _with_boundaries(lines, stretches, above, below, grid, parts.half)
-    return _judged(lines, above, below, parts.least_step, max(2 * parts.half, 0.0))
+    track = _judged(lines, above, below, parts.least_step, max(2 * parts.half, 0.0))
+    return _widened(track, above, below, slope, min(SURE * unsure, MAX_DRIFT_PPM * 1e-6))
 
 
 def _divided(above: Side, below: Side, grid: Grid, slope: float) -> tuple[Parts, list[Stretch]]:
@@ -152,8 +163,8 @@ def _first_slope(above: Side, below: Side, grid: Grid) -> float:
     return slope if np.isfinite(error) and abs(slope) * 1e6 <= MAX_DRIFT_PPM else 0.0
 
 
-def _slope_left(parts: Parts, stretches: list[Stretch], grid: Grid) -> float:
-    """The drift that is left once the steps are taken out; 0 if none can be told."""
+def _slope_left(parts: Parts, stretches: list[Stretch], grid: Grid) -> tuple[float, float]:
+    """The drift that is left once the steps are taken out, and its standard error: 0 and inf if unknown."""
     moved = np.zeros(grid.count)
     for one, other in itertools.pairwise(stretches):
         moved[other.first :] += _jump(parts, one, other)
@@ -162,7 +173,7 @@ def _slope_left(parts: Parts, stretches: list[Stretch], grid: Grid) -> float:
         slope, error = usual_slope(least, grid.middles)
         found.append((error, sign * slope))
     error, slope = min(found)
-    return slope if np.isfinite(error) else 0.0
+    return (slope if np.isfinite(error) else 0.0), error
 
 
 def _line(parts: Parts, stretch: Stretch, grid: Grid, slope: float) -> Line:
@@ -292,7 +303,7 @@ def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float, de
             # Negative where packets contradict the lines, which then are wrong by as much beside the delays.
             half = sum(floors) / 2 if sum(floors) >= 0 else delays - sum(floors) / 2
             error = half + unseen + max(line.doubt for line in lines)
-        bare = replace(bare.moved((floors[0] - floors[1]) / 2), half=sum(floors) / 2)
+        bare = replace(bare.moved((floors[0] - floors[1]) / 2), half=sum(floors) / 2, both=True)
     else:
         bare = bare.moved(floors[0] if len(above) else -floors[0])
     nearest = np.min(excess, axis=0)
@@ -302,3 +313,42 @@ def _judged(lines: tuple[Line, ...], above: Side, below: Side, unseen: float, de
     ]
     residual = float(np.median(known)) if len(known) else 0.0
     return replace(bare, residual=residual, spread=min(spreads), error=error)
+
+
+def _widened(track: Track, above: Side, below: Side, slope: float, drift: float) -> Track:
+    """The track with an error that holds for every difference which its packets allow if no clock was set.
+
+    `drift`: by how much more or less than `slope` the difference may drift. Few packets of one direction are
+    no evidence of a step as long as they allow that there was none; if they do not, each line is judged
+    alone.
+    """
+    few = min(len(above), len(below)) <= FEW_PACKETS
+    if track.error is None or not (few or len(track.lines) == 1):
+        return track
+    above, below = above.without(slope), below.without(-slope)
+    furthest = _furthest(track, above, below, slope, drift)
+    if furthest is None and few:
+        alone = [
+            _furthest(track, its_above, its_below, slope, drift)
+            for its_above, its_below in zip(_by_line(track, above), _by_line(track, below), strict=True)
+        ]
+        furthest = max((one for one in alone if one is not None), default=None)
+        furthest = None if None in alone else furthest
+    if furthest is None:
+        return replace(track, error=None) if few else track
+    return replace(track, error=max(track.error, furthest))
+
+
+def _by_line(track: Track, side: Side) -> list[Side]:
+    which = track.piece_of(side.x)
+    return [side.select(which == number) for number in range(len(track.lines))]
+
+
+def _furthest(track: Track, above: Side, below: Side, slope: float, drift: float) -> float | None:
+    """How far the track may be from what bounds without `slope` allow; None if they contradict each other."""
+    x = np.concatenate([above.x, below.x])
+    highest, lowest = above.at(x, drift), -below.at(x, drift)
+    level = track.at(x) - slope * x
+    furthest = float(np.max(np.maximum(highest - level, level - lowest), initial=0.0))
+    contradicted = bool(np.any(highest - lowest < -1.0))
+    return None if contradicted or not np.isfinite(furthest) else furthest
