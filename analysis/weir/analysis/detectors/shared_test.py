@@ -191,6 +191,16 @@ def test_a_small_but_significant_excess_does_not_contradict_a_level_that_finds_o
     assert "little excess, but no chance" in result.memory.reason
 
 
+@pytest.mark.parametrize("after_s", [59, 100])
+def test_flows_behind_each_other_do_not_show_that_two_buckets_alike_are_one(after_s: int) -> None:
+    one, other = policed((10, 10), 0, 5, buckets=2)
+    later = replace(other, sent_ns=other.sent_ns + after_s * 10**9)
+    found = one_bucket_or_two(one, later)
+    print(found.reason)
+    assert found.verdict == "cannot_tell", found.reason
+    assert shared_policer(one, later).verdict != "shared"
+
+
 def test_two_policed_flows_fit_two_buckets_better() -> None:
     rng = np.random.default_rng(4)
     flows = []
