@@ -17,7 +17,7 @@ import numpy as np
 
 from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, demand, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
-from weir.analysis.detectors.policing.queue import Wait, wait_in_queue
+from weir.analysis.detectors.policing.queue import MIN_SAMPLES, Wait, wait_in_queue
 from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
 from weir.analysis.jitter import delay_spread_of, jitter_of
 from weir.analysis.tables import Bools, Floats
@@ -38,6 +38,8 @@ COARSE_FRAMES = 0.1
 INFLATED = 1.3
 INFLATED_S = 0.005
 """A loss is due to a queue when its RTT exceeds the tenth percentile by this factor and by this time."""
+CHANCE = 0.05
+"""As likely as this, or more, losses elsewhere would all meet RTTs as long, by chance."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,9 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
         if flow.view != "sent":
             reason += "; but the capture does not show when lost packets passed the policer"
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+        if len(flow.rtt_ns) < MIN_SAMPLES:
+            reason += f"; but {len(flow.rtt_ns)} RTTs do not show how much delays before the policer vary"
+            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
     wait = _wait(flow, group)
     if wait is not None:
@@ -256,7 +261,11 @@ def _few_losses(flow: FlowTrace) -> FlowVerdict:
         before = np.searchsorted(flow.rtt_sent_ns[order], flow.time_ns[flow.lost], side="right") - 1
         at_loss = flow.rtt_ns[order][np.maximum(before, 0)]
         usual = float(np.percentile(flow.rtt_ns, 10))
-        if np.all(at_loss > max(INFLATED * usual, usual + INFLATED_S * 1e9)):
+        long_ns = max(INFLATED * usual, usual + INFLATED_S * 1e9)
+        # Losses within an RTT are one event: they meet one queue, or none.
+        events = 1 + int(np.count_nonzero(np.diff(flow.time_ns[flow.lost]) > usual))
+        chance = float(np.mean(flow.rtt_ns > long_ns)) ** events
+        if np.all(at_loss > long_ns) and chance < CHANCE:
             reason = (
                 f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost, each behind a queue: RTT "
                 f"{at_loss.min() / 1e6:.0f} ms and more where the tenth percentile is {usual / 1e6:.0f} ms"

@@ -243,6 +243,28 @@ def test_few_losses_with_queueing_delay_are_not_a_policers(rng: np.random.Genera
     assert "each behind a queue" in found.reason
 
 
+@pytest.mark.parametrize("losses", [[100], [100, 101, 102], [100, 400]])
+def test_few_losses_in_a_queue_that_is_often_there_may_meet_it_by_chance(
+    losses: list[int], rng: np.random.Generator
+) -> None:
+    time_s = bursts(rng, 5, RATE)
+    lost, wait_s = np.zeros(len(time_s), dtype=bool), np.zeros(len(time_s))
+    lost[losses] = True
+    wait_s[np.arange(len(time_s)) % 100 < 40] = 0.05
+    [found] = detect_policing([trace(time_s, lost, wait_s=wait_s)])
+    assert found.verdict == "insufficient_loss", found.reason
+
+
+@pytest.mark.parametrize("rtts", [0, 1])
+def test_without_rtts_no_capture_shows_that_there_is_no_policer(rtts: int, rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 30, RATE)
+    flow = trace(time_s, rng.random(len(time_s)) < 0.02)
+    flow = replace(flow, rtt_ns=flow.rtt_ns[:rtts], rtt_sent_ns=flow.rtt_sent_ns[:rtts])
+    [found] = detect_policing([flow])
+    assert found.verdict == "cannot_tell"
+    assert f"{rtts} RTTs do not show" in found.reason
+
+
 def test_flach_finds_a_policer_and_no_random_loss(rng: np.random.Generator) -> None:
     time_s = np.arange(6_000) * FRAME / (2 * RATE)  # one steady flow, for which that detector is made
     detector = POLICING_DETECTORS["policing-flach"]
