@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +132,7 @@ def losses_of(path: Path) -> CaptureLosses:
     cut = sum(read.flows["cut_acknowledgments"].to_pylist())
     if cut:
         warnings.append(cut_warning(str(path), cut))
+    warnings += unacknowledged_warnings(str(path), read.flows.to_pylist())
     return capture_losses(str(path), read.flows, read.losses, read.delivery_rates, warnings)
 
 
@@ -148,6 +149,8 @@ def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
     warnings = list(stream.warnings)
     if totals["cut_acknowledgments"]:
         warnings.append(cut_warning(str(path), totals["cut_acknowledgments"]))
+    rows = stream.largest(largest)
+    warnings += unacknowledged_warnings(str(path), rows)
     return CaptureCounts(
         path=str(path),
         records=stream.records,
@@ -156,7 +159,7 @@ def counts_of(path: Path, largest: int = 0) -> CaptureCounts:
         losses=totals["losses"],
         losses_before=totals["losses_before"],
         losses_by_cause={cause: totals[cause] for cause in CAUSES},
-        largest=tuple(stream.largest(largest)),
+        largest=tuple(rows),
         warnings=tuple(warnings),
     )
 
@@ -168,6 +171,20 @@ def cut_warning(path: str, acknowledgments: int) -> str:
         "timestamps and SACK blocks, spurious retransmissions go unnoticed and confidence is low (128 "
         "bytes hold all)"
     )
+
+
+def unacknowledged_warnings(path: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The warning that losses of flows rest on no ACK, if there are such flows among `rows`."""
+    number = sum(
+        row["payload_bytes"] > 0 and row["retransmissions"] > 0 and row["min_rtt_ns"] is None for row in rows
+    )
+    if not number:
+        return []
+    flows = f"{number:,} flows with losses have" if number > 1 else "1 flow with losses has"
+    return [
+        f"{path}: {flows} no ACK that shows an RTT; where ACKs were not captured, every retransmission "
+        "counts as lost, needed or not"
+    ]
 
 
 def capture_losses(

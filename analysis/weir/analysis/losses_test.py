@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from weir.analysis.losses import CaptureLosses, capture_losses
+from weir.analysis.losses import CaptureLosses, capture_losses, counts_of, losses_of
+from weir_tests.analysis.tcp_capture import Host, Transfer
 
 
 def capture() -> CaptureLosses:
@@ -74,3 +76,15 @@ def test_json_keeps_every_loss_and_warning() -> None:
     assert found["warnings"] == ["cut short"]
     assert [len(flow["loss_events"]) for flow in found["flows"]] == [1, 2, 0]
     assert "loss_events" not in capture().to_json(events=False)["flows"][0]
+
+
+@pytest.mark.parametrize("acks", [True, False])
+def test_losses_that_rest_on_no_ack_have_a_warning(acks: bool, tmp_path: Path) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    server, client = Host("10.0.0.2", 40_000), Host("10.0.0.1", 5_201)
+    Transfer(400, (20, 50), server, client).run()
+    records = [record for record in server.records if acks or record[1][26:30] == bytes([10, 0, 0, 2])]
+    path = tmp_path / "server.pcap"
+    Host(server.address, server.port, records).write(path)
+    for found in (losses_of(path).warnings, counts_of(path, 1).warnings):
+        assert any("no ACK that shows an RTT" in warning for warning in found) != acks
