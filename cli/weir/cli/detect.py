@@ -158,6 +158,8 @@ def _policing(
             print(json.dumps(answer))
             continue
         console.print(Text(capture.path, style="italic"))
+        if not verdicts:
+            console.print("no TCP flow with data, so there is nothing to judge", highlight=False)
         for verdict in verdicts:
             _print_policing(verdict, console)
         for warning in capture.warnings:

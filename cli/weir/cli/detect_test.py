@@ -13,7 +13,7 @@ from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.cli.detect import detect_command, two_files, two_flows
 from weir.cli.errors import InputError
 from weir.cli.main import run_cli
-from weir_tests.analysis.tcp_capture import write_run
+from weir_tests.analysis.tcp_capture import Host, write_run
 
 
 def test_a_pair_needs_two_captures_or_one_with_both_flows() -> None:
@@ -166,3 +166,13 @@ def test_standard_input_is_one_capture(capsys: pytest.CaptureFixture[str]) -> No
         assert run_cli(command) == 2
         said = "weir: - is given twice; valid: once, as standard input is read once\n"
         assert capsys.readouterr().err == said
+
+
+def test_a_capture_without_data_has_nothing_to_judge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    path = tmp_path / "empty.pcap"
+    Host("10.0.0.2", 40_000).write(path)
+    assert run_cli(["detect", "policing", str(path)]) == 0
+    assert "no TCP flow with data" in capsys.readouterr().out
