@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from weir.analysis.clocks import MAX_DRIFT_PPM
 from weir.analysis.tables import FlowRow, Ints
 from weir.analysis.timing.hosts import Exchanges, Solution, Solved, Stamps, records_of_hosts, solve, steps_of
 from weir.analysis.timing.moved import By, HostClock, Piece, apply, followed_by
@@ -333,7 +334,8 @@ def _on_machine(
 ) -> tuple[dict[str, HostClock], int]:
     """The clocks beside that of weir's machine, by a measured host, and the error of that, ns.
 
-    The best measurement moves them; how far the others are from it shows the drift of the two clocks.
+    The best measurement moves them. The first and the last one show the drift of the two clocks, if it is
+    more than their errors; how far the others are from that line is part of the error.
     """
     mine, stamps = beside[host].pieces, records[host].stamp_ns
 
@@ -345,11 +347,20 @@ def _on_machine(
 
     best = min(readings, key=lambda one: one.error_s)
     there = steady_ns(best)
+    first, last = (end(readings, key=lambda one: one.at_ns) for end in (min, max))
+    took_ns, drift = steady_ns(last) - steady_ns(first), 0.0
+    apart_ns = last.at_ns - first.at_ns - took_ns
+    if abs(apart_ns) > (first.error_s + last.error_s) * 1e9 and took_ns > 0:
+        drift = apart_ns / took_ns
+    if abs(drift) * 1e6 > MAX_DRIFT_PPM:
+        drift = 0.0  # one of the clocks was set in between
     found = {}
     for name, clock in beside.items():
-        pieces = followed_by(clock.pieces, there, best.at_ns, 0.0)
+        pieces = followed_by(clock.pieces, there, best.at_ns, drift)
         found[name] = _with_pieces(clock, pieces, records[name])
-    error_ns = max(
-        abs(steady_ns(one) - there - (one.at_ns - best.at_ns)) + round(one.error_s * 1e9) for one in readings
-    )
-    return found, error_ns
+
+    def wrong_ns(reading: ClockReading) -> int:
+        since_ns = steady_ns(reading) - there
+        return abs(since_ns + round(since_ns * drift) - (reading.at_ns - best.at_ns))
+
+    return found, max(wrong_ns(one) + round(one.error_s * 1e9) for one in readings)

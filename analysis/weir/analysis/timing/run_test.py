@@ -400,11 +400,25 @@ def test_errors_beside_weirs_machine_have_those_of_the_packets_on_the_way_from_a
 
 
 @pytest.mark.parametrize("drift_ppm", [-50.0, 50.0])
-def test_the_error_beside_weirs_machine_has_the_drift_between_two_measurements(drift_ppm: float) -> None:
-    late = round(31 * S * drift_ppm * 1e-6)
-    readings = {name: [reading(-1, 0, 100 * US), reading(31, late, 100 * US)] for name in ("a", "hub")}
-    run = found({name: Clock(0, drift_ppm) for name in readings}, TRIANGLE[:2], readings)
-    assert 1 * MS < np.abs(run.errors("a")).max() <= run.clocks.reference_error_ns < 2 * MS
+def test_the_drift_beside_weirs_machine_between_two_measurements_is_taken_out(drift_ppm: float) -> None:
+    late = round(32 * S * drift_ppm * 1e-6)
+    readings = {
+        name: [reading(-1, 0, 100 * US), reading(31, late + 80 * US, 100 * US)] for name in ("a", "hub")
+    }
+    clock = Clock(round(1 * S * drift_ppm * 1e-6), drift_ppm)
+    run = found(dict.fromkeys(readings, clock), TRIANGLE[:2], readings)
+    assert np.abs(run.errors("a")).max() <= run.clocks.reference_error_ns < 300 * US
+    assert run.clocks.hosts["a"].drift_ppm == pytest.approx(drift_ppm, abs=5)
+
+
+@pytest.mark.parametrize(("late", "error_ns"), [(150 * US, 100 * US), (20 * MS, 100 * US)])
+def test_a_difference_of_two_measurements_that_is_no_drift_is_an_error(late: int, error_ns: int) -> None:
+    # Within the errors of both, or more than any clock drifts: one of them was set.
+    readings = {name: [reading(-1, 0, error_ns), reading(31, late, error_ns)] for name in ("a", "hub")}
+    run = found({}, TRIANGLE[:2], readings)
+    assert run.clocks.hosts["a"].drift_ppm == pytest.approx(0, abs=0.5)
+    assert np.abs(run.errors("a")).max() <= run.clocks.reference_error_ns
+    assert run.clocks.reference_error_ns == pytest.approx(late + error_ns, abs=20 * US)
 
 
 PAIRS = (Way("a", "b"), Way("b", "a"), Way("c", "d", 3000), Way("d", "c", 3000))
