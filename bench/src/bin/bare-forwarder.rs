@@ -16,7 +16,7 @@ use weir_ports::frame_ring::{FrameRing, RING_FRAMES, Taken};
 use weir_ports::interface::LINK_HEADER_BYTES;
 use weir_ports::sender::{PacketSender, Sender};
 use weir_ports::socket::{InterfaceState, interface_state};
-use weir_ports::xdp::{MAX_QUEUES, Program, XdpReceiver};
+use weir_ports::xdp::{MAX_QUEUES, Program, QUEUE_PATIENCE, XdpReceiver};
 
 /// Memory of a ring of blocks.
 const RING_BYTES: usize = 16 << 20;
@@ -80,7 +80,7 @@ fn open(
         In::Blocks => Source::Blocks(BlockRing::open(state.index, RING_BYTES, None)?),
         In::Xdp => {
             let program = Program::load(MAX_QUEUES)?;
-            let (receiver, sender) = XdpReceiver::open(name, state, &program)?;
+            let (receiver, sender) = XdpReceiver::open(name, state, &program, QUEUE_PATIENCE)?;
             return Ok((Source::Xdp(receiver), Sender::Xdp(Box::new(sender))));
         }
     };

@@ -19,4 +19,4 @@ pub use error::XdpError;
 pub use program::Program;
 pub use receiver::{MAX_QUEUES, XdpReceiver};
 pub use sender::XdpSender;
-pub(crate) use socket::QUEUE_PATIENCE;
+pub use socket::QUEUE_PATIENCE;

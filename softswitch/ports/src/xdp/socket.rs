@@ -21,7 +21,7 @@ pub(super) const SEND_BATCH_FRAMES: u32 = 64;
 
 /// The forwarding thread waits so long at most, in a sleep because the kernel does not tell when a queue is free. The
 /// rings of other ports hold as much at 80,000 frames/s; at higher rates they overrun, and count it.
-pub(crate) const QUEUE_PATIENCE: Duration = Duration::from_millis(50);
+pub const QUEUE_PATIENCE: Duration = Duration::from_millis(50);
 const QUEUE_PAUSE: Duration = Duration::from_millis(1);
 
 /// How a socket is bound to its queue.
