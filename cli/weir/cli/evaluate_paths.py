@@ -148,6 +148,7 @@ def _page(
 
 def _write_trials(trials: Sequence[PathTrial], path: Path) -> None:
     """Every verdict with its truth and the properties of its path."""
+    from weir.analysis.paths.judging import in_ms
     from weir.rundir.whole_files import replacing
 
     factors = list(dict.fromkeys(name for one in trials for name in one.factors))
@@ -170,7 +171,7 @@ def _write_trials(trials: Sequence[PathTrial], path: Path) -> None:
         )
         for one in trials:
             its = one.trial
-            about = [one.pair, its.scenario, one.part, its.truth, one.jitter_s * 1e3]
+            about = [one.pair, its.scenario, one.part, its.truth, in_ms(one.jitter_s)]
             found = [its.detector, its.verdict, its.score, its.p, round(its.cpu_s, 4)]
             table.writerow([*about, *found, *(one.factors.get(name) for name in factors)])
 

@@ -20,7 +20,7 @@ from weir.analysis.figures.figure import (
     share_figure,
 )
 from weir.analysis.figures.study import Section, Study
-from weir.analysis.paths.judging import ALL, PathEvaluation
+from weir.analysis.paths.judging import ALL, PathEvaluation, in_ms
 from weir.analysis.statistics import Share, share
 
 TITLES: Mapping[str, str] = {
@@ -144,7 +144,7 @@ def _by_factor(detector: str, factor: str, found: Sequence[PathEvaluation]) -> S
     wrongs: dict[str, dict[str, Share]] = {}
     undecideds: dict[str, dict[str, Share]] = {}
     for one in found:
-        if one.factor == factor and round(one.jitter_s * 1e3, 6) in SHOWN_MS:
+        if one.factor == factor and in_ms(one.jitter_s) in SHOWN_MS:
             at = f"jitter {jitter_text(one.jitter_s)}"
             wrongs.setdefault(at, {})[one.level] = wrong(one.evaluation)
             undecideds.setdefault(at, {})[one.level] = undecided(one.evaluation)

@@ -36,6 +36,11 @@ LIMITS: Mapping[str, tuple[float, ...]] = {
 """Bounds between the levels of each continuous property."""
 
 
+def in_ms(jitter_s: float) -> float:
+    """Milliseconds to the nanosecond: 0.03 and not 0.030000000000000002."""
+    return round(jitter_s * 1e3, 6)
+
+
 @dataclass(frozen=True)
 class PathTrial:
     """A verdict on one pair at one jitter."""
@@ -58,7 +63,7 @@ class PathEvaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Ready for JSON; without the points of the ROC curve."""
-        found = {**self.evaluation.to_json(), "jitter_ms": self.jitter_s * 1e3}
+        found = {**self.evaluation.to_json(), "jitter_ms": in_ms(self.jitter_s)}
         for name in ("roc", "null_ps", "scenario"):
             del found[name]
         return {"factor": self.factor, "level": self.level, **found}
