@@ -180,7 +180,7 @@ def unacknowledged_warnings(path: str, rows: Sequence[Mapping[str, Any]]) -> lis
     )
     if not number:
         return []
-    flows = f"{number:,} flows with losses have" if number > 1 else "1 flow with losses has"
+    flows = plural(number, "flow with losses has", "flows with losses have")
     return [
         f"{path}: {flows} no ACK that shows an RTT; where ACKs were not captured, every retransmission "
         "counts as lost, needed or not"

@@ -213,7 +213,8 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
             reason += "; but the capture does not show when lost packets passed the policer"
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         if len(flow.rtt_ns) < MIN_SAMPLES:
-            reason += f"; but {len(flow.rtt_ns)} RTTs do not show how much delays before the policer vary"
+            few = plural(len(flow.rtt_ns), "RTT does", "RTTs do")
+            reason += f"; but {few} not show how much delays before the policer vary"
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
     wait = _wait(flow, group)
