@@ -38,8 +38,9 @@ COARSE_FRAMES = 0.1
 INFLATED = 1.3
 INFLATED_S = 0.005
 """A loss is due to a queue when its RTT exceeds the tenth percentile by this factor and by this time."""
-CHANCE = 0.05
-"""As likely as this, or more, losses elsewhere would all meet RTTs as long, by chance."""
+CHANCE = 0.25
+"""As likely as this, or more, losses elsewhere would all meet RTTs as long, by chance. The one loss at a real
+shaper met an RTT that a fifth of the samples reached."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,7 @@ def _few_losses(flow: FlowTrace) -> FlowVerdict:
         long_ns = max(INFLATED * usual, usual + INFLATED_S * 1e9)
         # Losses within an RTT are one event: they meet one queue, or none.
         events = 1 + int(np.count_nonzero(np.diff(flow.time_ns[flow.lost]) > usual))
-        chance = float(np.mean(flow.rtt_ns > long_ns)) ** events
+        chance = float(np.mean(flow.rtt_ns >= at_loss.min())) ** events
         if np.all(at_loss > long_ns) and chance < CHANCE:
             reason = (
                 f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost, each behind a queue: RTT "
