@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -106,24 +106,32 @@ def start_kernel(
     Its addresses are not random, if this machine allows that: the guest's memory is larger by the random gap
     between its program and its heap, and Linux sizes hash tables and TCP's buffers by the memory.
     """
-    process = subprocess.Popen(
-        command,
-        cwd=state,
-        stdin=subprocess.DEVNULL,
-        stdout=console,
-        stderr=subprocess.STDOUT,
-        pass_fds=pass_fds,
-        env=guest_environment(memory_mb),
-        start_new_session=True,
-        preexec_fn=_without_random_addresses,
-    )
+    # Without preexec_fn, with which Popen forks: beside gRPC's threads most children end before they run it.
+    with _without_random_addresses():
+        process = subprocess.Popen(
+            command,
+            cwd=state,
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            pass_fds=pass_fds,
+            env=guest_environment(memory_mb),
+            start_new_session=True,
+        )
     with contextlib.suppress(ProcessLookupError):
         resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
     return process
 
 
-def _without_random_addresses() -> None:
-    _libc.personality(_libc.personality(_CURRENT) | _ADDR_NO_RANDOMIZE)
+@contextlib.contextmanager
+def _without_random_addresses() -> Iterator[None]:
+    """Programs that this thread starts in the block have no random addresses, if this machine allows that."""
+    before = _libc.personality(_CURRENT)
+    _libc.personality(before | _ADDR_NO_RANDOMIZE)
+    try:
+        yield
+    finally:
+        _libc.personality(before)
 
 
 def first_boot(program: Path, folder: Path, log: Path) -> FirstBoot:
