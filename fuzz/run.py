@@ -61,7 +61,7 @@ _COUNTERS = re.compile(r"^INFO: Loaded \d+ modules?\s+\((\d+) inline", re.M)
 
 @dataclass(frozen=True)
 class Result:
-    """What a target did. `covered` of `counters` edges were reached; Python has no number of all.
+    """The figures of a target's run. `covered` of `counters` edges were reached; Python has no number of all.
 
     `processor_s` is less than the time given where other programs used the processors, too.
     """

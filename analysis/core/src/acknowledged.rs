@@ -82,7 +82,7 @@ struct Receiver {
     ranges: Ranges,
     /// Whether the next acknowledgment is the first one of a later connection.
     anew: bool,
-    /// What continues the numbers of the connections before, modulo 2³².
+    /// The number added to this connection's numbers, modulo 2³², so that they continue those before.
     shift: u32,
 }
 

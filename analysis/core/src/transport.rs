@@ -101,7 +101,7 @@ impl TransportScan {
         }
     }
 
-    /// What the reader of the result must know of the capture, once it is read to its end.
+    /// Notes on the capture for the reader of the result, once it is read to its end.
     pub fn notes(&self) -> Notes {
         Notes {
             truncated: self.reader.truncated(),

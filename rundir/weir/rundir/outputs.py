@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 STANDARD_OUTPUT = "standard output"
-"""What errors of it have as their file."""
+"""The name of the file in its errors."""
 
 
 class _StandardOutput(io.FileIO):

@@ -58,7 +58,7 @@ impl Connections {
         }
     }
 
-    /// What ends a new connection.
+    /// The limit of silence of a new connection.
     fn silence(&self) -> Silence {
         match self.tls_period {
             Some(period) => Silence {
@@ -124,12 +124,12 @@ struct Silence {
     rule: Rule,
 }
 
-/// What a client must send.
+/// The bytes that a client must send to stay connected.
 #[derive(Debug, PartialEq, Eq)]
 enum Rule {
-    /// The preface, of which so much is missing.
+    /// The preface, of which this many bytes are missing.
     Preface { missing_bytes: usize },
-    /// Anything within so many periods: in TLS the preface is not seen, and after it each of the keepalive's pings is
+    /// Any byte within this many periods: in TLS the preface is not seen, and after it each of the keepalive's pings is
     /// answered.
     Periods { period: Duration, left: u8 },
 }
