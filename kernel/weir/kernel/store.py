@@ -111,7 +111,7 @@ class KernelStore:
 
         Also removes those of builds that were killed.
         """
-        with scratch_folder(self._building) as folder:
+        with scratch_folder(self._building, "") as folder:
             yield folder
 
     def keep(self, finished: Path, inputs_sha256: str) -> StoredKernel:

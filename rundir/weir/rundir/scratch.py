@@ -13,11 +13,11 @@ from weir.rundir.directory import held, remove_if_not_held
 
 
 @contextmanager
-def scratch_folder(parent: Path, prefix: str = "") -> Iterator[Path]:
+def scratch_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """An empty folder in `parent`, removed at the end of the block, whatever happens.
 
-    Also removes the folders of the same prefix that killed processes have left, which nobody holds. Raises
-    OSError.
+    Also removes the folders of the same prefix that killed processes have left, which nobody holds: with the
+    empty prefix, `parent` must be for such folders only. Raises OSError.
     """
     parent.mkdir(parents=True, exist_ok=True)
     for left in parent.iterdir():

@@ -22,13 +22,13 @@ def test_folders_that_killed_processes_left_are_removed_and_nothing_else_is(tmp_
 
 
 def test_a_folder_is_removed_when_its_work_is_stopped(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), scratch_folder(tmp_path):
+    with pytest.raises(KeyboardInterrupt), scratch_folder(tmp_path, ""):
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_may_be_moved_away(tmp_path: Path) -> None:
-    with scratch_folder(tmp_path / "work") as folder:
+    with scratch_folder(tmp_path / "work", "") as folder:
         folder.rename(tmp_path / "done")
     assert (tmp_path / "done").is_dir()
     assert list((tmp_path / "work").iterdir()) == []

@@ -84,7 +84,7 @@ def test_packet_ins_of_a_client_that_reads_none_are_dropped_and_counted(
 
 
 def unread_bytes(address: str) -> int:
-    """What connections to a loopback address hold that their process has not read."""
+    """Bytes of the connections to a loopback address that their process has not read."""
     port = f":{int(address.split(':')[1]):04X}"
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(int(row[4].split(":")[1], 16) for row in rows if row[1].endswith(port))

@@ -48,9 +48,9 @@ use weir_engine::node::Notification;
 
 /// Version of the P4Runtime specification that the service follows.
 const API_VERSION: &str = "1.5.0";
-/// What a client may send on a stream before the switch reads it. Against floods of small frames, h2 closes a connection
-/// when the frames that nobody has read lack more than 512 KiB to 256 bytes each, as 3,000 packet-outs of 60 bytes do. In
-/// this window fit too few frames for that, unless they have less than 28 bytes.
+/// Window of a stream: the bytes that a client may send on it before the switch reads them. Against floods of small frames,
+/// h2 closes a connection when its unread frames lack more than 512 KiB to 256 bytes each, as 3,100 messages of 85 bytes do
+/// (packet-outs of 60). In this window fit too few frames for that, unless they have less than 29 bytes.
 const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// Silence after which a client is asked whether it lives, and the longest time until it answers.
 const KEEPALIVE: Duration = Duration::from_secs(10);
