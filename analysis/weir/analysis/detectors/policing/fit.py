@@ -15,7 +15,8 @@ holds 95 %.
 
 Delays that neighbouring packets share are no such errors: the burst may rest on the delay of the one packet
 that met the full bucket first, and the same delays lengthen all times from a full bucket to its losses. Their
-spread widens both intervals further, as an independent error.
+spread widens both intervals further, as an independent error. RTTs show an upper bound of it, as the way back
+and the receiver add to them. Delays before the policer also contradict the bucket, those behind it do not.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from weir.analysis.detectors.policing.bucket import (
     contradictions,
     demand,
 )
+from weir.analysis.jitter import NEAR_NS
 from weir.analysis.tables import Floats
 
 SEARCH_PACKETS, SEARCH_LOSSES = 100_000, 4_000
@@ -65,6 +67,12 @@ for which the bucket had not been full for the rate. With these 94 and 96 % of 2
 the burst and the rate (seeds below 170)."""
 MOST_SPREAD, TICK_S = 3.0, 1e-9
 """Of the rate's logarithm; the resolution of times."""
+SPREADS_SHOWN = 4.0
+"""The spread of delays before the policer is at most this many times the largest contradiction to the bucket:
+with jitter before it, contradictions were at least a quarter of the spread (seeds below 170, 1 and 5 ms)."""
+MIN_TESTS, TEST_AFTER_S = 10, 0.01
+"""Moments at which such delays would show: packets that passed or were lost by less than half of the spread,
+long enough after a full bucket that its packet's delay is another one."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,8 @@ def fit_bucket(
     None for fewer than two losses, if no packet passed, or for zero duration.
 
     `from_start`: the flow's first packet was captured, so the bucket is full at it; otherwise an empty bucket
-    is tried too. `delay_spread_s`: how much delays vary between the capture and the policer (`jitter.py`).
+    is tried too. `delay_spread_s`: how much delays vary between the capture and the policer, at most
+    (`jitter.py`).
     """
     losses = int(np.count_nonzero(packets.lost))
     if losses < 2 or losses == len(packets.lost) or packets.time_s[-1] <= packets.time_s[0]:
@@ -323,11 +332,12 @@ def _finish(packets: Arrivals, rate: float, initial_backlog: float) -> BucketFit
 def _widened(fit: BucketFit, packets: Arrivals, delay_spread_s: float) -> BucketFit:
     """The fit with the intervals that delays shared by neighbouring packets leave."""
     time_s = packets.time_s
-    full = demand(packets, fit.rate, fit.initial_backlog) <= packets.length
-    full_s = np.maximum.accumulate(np.where(full, time_s, time_s[0]))
+    v = demand(packets, fit.rate, fit.initial_backlog)
+    full_s = np.maximum.accumulate(np.where(v <= packets.length, time_s, time_s[0]))
+    spread_s = _spread_before_policer(fit, packets, v - fit.burst_bytes, time_s - full_s, delay_spread_s)
     since_s = float(np.median((time_s - full_s)[packets.lost]))
-    of_rate = min(RATE_SPREADS * delay_spread_s / max(since_s, TICK_S), MOST_SPREAD)
-    of_burst = BURST_SPREADS * delay_spread_s * fit.rate
+    of_rate = min(RATE_SPREADS * spread_s / max(since_s, TICK_S), MOST_SPREAD)
+    of_burst = BURST_SPREADS * spread_s * fit.rate
     return replace(
         fit,
         rate_low=fit.rate * float(np.exp(-np.hypot(np.log(fit.rate / fit.rate_low), of_rate))),
@@ -335,3 +345,21 @@ def _widened(fit: BucketFit, packets: Arrivals, delay_spread_s: float) -> Bucket
         burst_low=max(fit.burst_bytes - float(np.hypot(fit.burst_bytes - fit.burst_low, of_burst)), 0.0),
         burst_high=fit.burst_bytes + float(np.hypot(fit.burst_high - fit.burst_bytes, of_burst)),
     )
+
+
+def _spread_before_policer(
+    fit: BucketFit, packets: Arrivals, excess: Floats, since_full_s: Floats, of_rtts_s: float
+) -> float:
+    """The part of the RTTs' spread that the packets' fates allow before the policer, seconds.
+
+    `excess` is each packet's demand above the burst, in bytes, `since_full_s` how long the bucket had not
+    been full.
+    """
+    near = (np.abs(excess) <= of_rtts_s * fit.rate / 2) & (since_full_s > TEST_AFTER_S)
+    at_s = packets.time_s[near]
+    tests = np.count_nonzero(np.diff(at_s, prepend=-np.inf) > NEAR_NS / 1e9)
+    if tests < MIN_TESTS:
+        return of_rtts_s
+    wrong = (excess > 0) != packets.lost
+    largest = float(np.abs(excess[wrong]).max(initial=0.0))
+    return min(of_rtts_s, SPREADS_SHOWN * largest / fit.rate)

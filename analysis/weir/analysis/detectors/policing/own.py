@@ -2,8 +2,8 @@
 """The detector `policing`: does one token bucket explain which packets of a flow, or of several, were lost?
 
 For each flow with losses a bucket is fitted (`fit.py`), alone and together with other flows that may share
-its policer, as they use tokens too. A bucket that explains the losses and did not delay packets (`queue.py`)
-is a policer.
+its policer, as they use tokens too, be it only the ACKs of a control connection beside the transfer. A bucket
+that explains the losses and did not delay packets (`queue.py`) is a policer.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ MIN_SCORE_OF_MEMBER = 0.5
 BETTER_TOGETHER = 0.05
 MAX_PAIRS = 12
 """Pairs of flows tried, those with the most losses first; groups to one host are tried in any case."""
+MAX_NAMED = 4
+"""Flows that a reason names; `detail.together_with` has them all."""
 WIDE = 1.1
 """Ratio of the ends of the rate's interval, from which on the reason names them."""
 COARSE_FRAMES = 0.1
@@ -71,19 +73,30 @@ class _Group:
 def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
     """Judge each flow of a capture, alone and together with the others."""
     fitted: dict[tuple[int, ...], _Group | None] = {}
+    lossy = [i for i, flow in enumerate(flows) if flow.losses >= MIN_LOSSES]
 
     @cache
     def spread_ns(flow: int) -> int:
         return delay_spread_of(flows[flow].rtt_sent_ns, flows[flow].rtt_ns)
 
-    def group(members: Sequence[int]) -> _Group | None:
+    def just(members: Sequence[int]) -> _Group | None:
         key = tuple(sorted(members))
         if key not in fitted:
-            fitted[key] = _fit(flows, key, max(spread_ns(flow) for flow in key))
+            fitted[key] = _fit(flows, key, max(spread_ns(flow) for flow in key if flow in lossy))
         return fitted[key]
 
+    def group(members: Sequence[int]) -> _Group | None:
+        """With small flows between the same hosts, unless the members alone explain their losses better."""
+        small = _small_beside(flows, members, lossy)
+        beside = just([*members, *small]) if small else None
+        if beside is not None and beside.fit.score == 1:
+            return beside
+        alone = just(members)
+        if beside is None or (alone is not None and alone.fit.score > beside.fit.score):
+            return alone
+        return beside
+
     best: dict[int, _Group] = {}
-    lossy = [i for i, flow in enumerate(flows) if flow.losses >= MIN_LOSSES]
     for i in lossy:
         alone = group([i])
         if alone is not None:
@@ -96,6 +109,25 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
     tried = [found for found in fitted.values() if found is not None]
     passed = [max((g.passed_rate for g in tried if i in g.flows), default=0.0) for i in range(len(flows))]
     return [_verdict(flows, i, best.get(i), passed[i]) for i in range(len(flows))]
+
+
+def _small_beside(flows: Sequence[FlowTrace], members: Sequence[int], lossy: Sequence[int]) -> list[int]:
+    """Other flows between the members' hosts that lose little and have no more packets than the members.
+
+    Without those that had sent before the capture began, where all the members began in it.
+    """
+    hosts = {(flows[i].src, flows[i].dst) for i in members}
+    from_start = all(flows[i].from_start for i in members)
+    small = [
+        j
+        for j, flow in enumerate(flows)
+        if j not in members
+        and j not in lossy
+        and (flow.src, flow.dst) in hosts
+        and (flow.from_start or not from_start)
+    ]
+    packets = sum(len(flows[j].time_ns) for j in small)
+    return small if packets <= sum(len(flows[i].time_ns) for i in members) else []
 
 
 def _together(flows: Sequence[FlowTrace], lossy: Sequence[int]) -> list[list[int]]:
@@ -194,7 +226,7 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
         "refilled": fit.refilled,
     }
     bucket = f"a bucket of {fit.burst_bytes:,.0f} bytes filled at {fit.rate * 8 / 1e6:,.3f} Mbit/s"
-    beside = f" (together with {', '.join(others)})" if others else ""
+    beside = f" (together with {_named(others)})" if others else ""
     count = threshold.hits + threshold.misses
     jitter_s = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) / 1e9
     if fit.score < MIN_SCORE or skill(fit.score, group.packets.lost) < MIN_SKILL:
@@ -249,6 +281,12 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
         f"{plural(threshold.false_drops, 'packet')} that passed{unsure}{blind}"
     )
     return FlowVerdict(flow.name, "policed", reason, fit.rate * 8, fit.burst_bytes, detail)
+
+
+def _named(flows: Sequence[str]) -> str:
+    """The first flows by name, the others as a number."""
+    names = ", ".join(flows[:MAX_NAMED])
+    return names if len(flows) <= MAX_NAMED else f"{names} and {len(flows) - MAX_NAMED} more"
 
 
 def _no_bucket(flow: FlowTrace) -> FlowVerdict:

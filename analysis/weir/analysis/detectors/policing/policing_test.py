@@ -32,17 +32,20 @@ def bursts(rng: np.random.Generator, seconds: float, mean_rate: float) -> Floats
     return np.array(times)
 
 
-def policed(time_s: Floats, rate: float = RATE, burst: float = BURST) -> tuple[Bools, Floats]:
+def policed(
+    time_s: Floats, rate: float = RATE, burst: float = BURST, frame_bytes: Ints | None = None
+) -> tuple[Bools, Floats]:
     """A token bucket that starts full: which frames it drops, and the backlog at each frame."""
+    length = np.full(len(time_s), FRAME) if frame_bytes is None else frame_bytes
     tokens, now = burst, float(time_s[0])
     lost, backlog = np.zeros(len(time_s), dtype=bool), np.zeros(len(time_s))
     for i, at in enumerate(time_s):
         tokens, now = min(burst, tokens + rate * (at - now)), float(at)
         backlog[i] = burst - tokens
-        if tokens < FRAME:
+        if tokens < length[i]:
             lost[i] = True
         else:
-            tokens -= FRAME
+            tokens -= length[i]
     return lost, backlog
 
 
@@ -136,6 +139,64 @@ def test_two_flows_in_one_bucket_are_found_together(rng: np.random.Generator) ->
         assert found.verdict == "policed", found.reason
         assert found.rate_bps == pytest.approx(RATE * 8, rel=0.02)
         assert "together with" in found.reason
+
+
+ACK = 66
+
+
+@pytest.mark.parametrize("same_policer", [True, False])
+def test_the_packets_of_a_control_connection_count_where_they_use_tokens(
+    same_policer: bool, rng: np.random.Generator
+) -> None:
+    data_s, control_s = bursts(rng, 30, 3 * RATE), np.sort(rng.uniform(0, 30, 300))
+    time_s = np.concatenate([data_s, control_s])
+    order = np.argsort(time_s)
+    sizes = np.concatenate([np.full(len(data_s), FRAME), np.full(len(control_s), ACK)])[order]
+    lost, is_data = np.zeros(len(time_s), dtype=bool), sizes == FRAME
+    some = np.full(len(time_s), same_policer) | is_data
+    lost[some] = policed(time_s[order][some], frame_bytes=sizes[some])[0]
+    control = make_trace(
+        (control_s * 1e9).astype(np.int64),
+        lost=np.flatnonzero(lost[~is_data]),
+        payload=np.zeros(len(control_s), dtype=np.int64),
+        port=40001,
+    )
+    data = trace(data_s, lost[is_data])
+    [found, _] = detect_policing([data, control])
+    assert found.detail["together_with"] == ([control.name] if same_policer else [])
+    low, high = found.detail["burst_bytes_95"]  # type: ignore[misc]
+    assert low <= BURST <= high
+    if same_policer:
+        alone_low, alone_high = detect_policing([data])[0].detail["burst_bytes_95"]  # type: ignore[misc]
+        assert high - low < (alone_high - alone_low) / 2
+
+
+def test_delays_behind_the_policer_do_not_widen_the_intervals(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 30, 3 * RATE)
+    packets = Arrivals(time_s, np.full(len(time_s), float(FRAME)), policed(time_s)[0])
+    sharp, behind = (fit_bucket(packets, delay_spread_s=spread) for spread in (0.0, 0.01))
+    assert sharp is not None
+    assert behind is not None
+    assert behind.burst_high - behind.burst_low < 1.5 * (sharp.burst_high - sharp.burst_low)
+
+
+def test_delays_before_the_policer_widen_the_intervals(rng: np.random.Generator) -> None:
+    met_s = bursts(rng, 30, 3 * RATE)
+    window = (met_s / 0.01).astype(int)
+    delay_s = rng.exponential(0.003, window[-1] + 1)[window]
+    seen_s = met_s - delay_s
+    order = np.argsort(seen_s)
+    packets = Arrivals(seen_s[order], np.full(len(met_s), float(FRAME)), policed(met_s)[0][order])
+    sharp, wide = (fit_bucket(packets, delay_spread_s=spread) for spread in (0.0, 0.01))
+    assert sharp is not None
+    assert wide is not None
+    assert wide.burst_high - wide.burst_low > 0.01 * RATE
+    assert wide.burst_low <= BURST <= wide.burst_high
+
+
+def test_a_few_flows_are_named_the_others_counted() -> None:
+    assert own._named(["a", "b"]) == "a, b"
+    assert own._named(list("abcdef")) == "a, b, c, d and 2 more"
 
 
 def test_flows_in_separate_buckets_keep_their_rates(rng: np.random.Generator) -> None:
