@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 from rich.console import Console
@@ -229,21 +230,33 @@ def _pair(
 
 
 def _rereadable(capture: Path) -> Path:
-    """The path of a capture that is read twice, for losses and timestamps: of `-`, standard input as a file.
+    """The path of a capture that is read twice, for losses and timestamps: of a pipe, its content as a file.
 
-    Raises OSError where there is no room for it.
+    Pipes are standard input (`-`), `<(zcat FILE)` of a shell, which is `/dev/fd/N`, and FIFOs with a name.
+    Raises OSError where a pipe cannot be read or there is no room for it.
     """
-    if capture != options.STANDARD_INPUT:
+    if capture == options.STANDARD_INPUT:
+        if not sys.stdin.seekable():
+            _to_file(sys.stdin.buffer, 0)
+        return Path("/dev/stdin")  # each opening begins at its start
+    if not capture.is_fifo():
         return capture
-    if not sys.stdin.seekable():
-        with tempfile.TemporaryFile() as copy:
-            try:
-                shutil.copyfileobj(sys.stdin.buffer, copy)
-                copy.flush()
-            except OSError as error:
-                raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
-            os.dup2(copy.fileno(), 0)
-    return Path("/dev/stdin")  # each opening begins at its start
+    with capture.open("rb") as pipe:
+        opened = re.fullmatch(r"/dev/fd/(\d+)", str(capture))
+        descriptor = int(opened[1]) if opened else os.dup(pipe.fileno())
+        _to_file(pipe, descriptor)
+    return Path(f"/dev/fd/{descriptor}")
+
+
+def _to_file(pipe: BinaryIO, descriptor: int) -> None:
+    """Read a pipe to its end into a file without a name, which `descriptor` then stands for."""
+    with tempfile.TemporaryFile() as copy:
+        try:
+            shutil.copyfileobj(pipe, copy)
+            copy.flush()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from error
+        os.dup2(copy.fileno(), descriptor)
 
 
 def two_files(captures: Sequence[Path]) -> tuple[Path, Path | None]:

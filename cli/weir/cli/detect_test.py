@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +160,12 @@ def test_a_pair_with_a_capture_from_standard_input_is_judged_as_from_files(
     with one.open("rb") as opened:
         redirected = subprocess.run(command, stdin=opened, capture_output=True, check=True).stdout
     assert json.loads(piped) == json.loads(redirected) == from_files
+    fifo = tmp_path / "capture.fifo"
+    os.mkfifo(fifo)
+    for script in (f'cat {one} > {fifo} & exec "$@" {fifo}', f'exec "$@" <(cat {one})'):
+        shell = ["bash", "-c", f"{script} {other} --json", "bash", *command[:5]]
+        found = subprocess.run(shell, capture_output=True, check=True).stdout
+        assert json.loads(found) == from_files, script
 
 
 def test_standard_input_is_one_capture(capsys: pytest.CaptureFixture[str]) -> None:
