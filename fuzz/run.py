@@ -18,11 +18,15 @@ import os
 import re
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "target" / "fuzzing"
@@ -48,6 +52,10 @@ MOST_BYTES = 4096
 """Longest input, except of captures."""
 LONG = {"captures": 65_536}
 LIMITS = ("-timeout=120", "-rss_limit_mb=3072", "-print_final_stats=1", "-verbosity=1")
+TIMED_OUT = 70
+"""Exit code of libFuzzer after `-timeout`, which is real time: it passes while a machine is suspended."""
+STOOD_STILL_S = 30.0
+"""A thread that wakes up every second and did not for so long was not the only one to wait."""
 INTERRUPTED = (72, 130)
 """Exit codes of libFuzzer and of atheris after a signal that asks them to stop."""
 INTERRUPTED_HERE = 130
@@ -56,6 +64,7 @@ MOST_INPUTS = 300
 """What `--keep` keeps of a target: the shortest inputs. Longer runs find the others again."""
 
 _PROGRESS = re.compile(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\d+)/", re.M)
+_WRITTEN = re.compile(r"Test unit written to (\S+)")
 _COUNTERS = re.compile(r"^INFO: Loaded \d+ modules?\s+\((\d+) inline", re.M)
 
 
@@ -146,32 +155,45 @@ def _fuzz(target: str, time_s: int, seed: int, options: Sequence[str]) -> Result
     corpus = _unpacked(target)
     findings = BUILD / "findings"
     findings.mkdir(parents=True, exist_ok=True)
-    prefix = findings / f"{target}-"
-    arguments = (
-        *LIMITS,
-        f"-max_len={LONG.get(target, MOST_BYTES)}",
-        "-len_control=20",
-        f"-max_total_time={time_s}",
-        f"-seed={seed}",
-        f"-artifact_prefix={prefix}",
-        *options,
-        str(corpus),
-    )
-    ended = _run(target, arguments, quiet=True)
-    code, log = ended.code, ended.log
-    last = (_PROGRESS.findall(log) or [("0", "0", "0", "0")])[-1]
+    executions, processor_s, left_s = 0, 0.0, time_s
+    until = time.time() + time_s
+    while True:
+        arguments = (
+            *LIMITS,
+            f"-max_len={LONG.get(target, MOST_BYTES)}",
+            "-len_control=20",
+            f"-max_total_time={left_s}",
+            f"-seed={seed}",
+            f"-artifact_prefix={findings / target}-",
+            *options,
+            str(corpus),
+        )
+        with _Wakeups() as wakeups:
+            ended = _run(target, arguments, quiet=True)
+        log = ended.log
+        last = (_PROGRESS.findall(log) or [("0", "0", "0", "0")])[-1]
+        executions += int(last[0])
+        processor_s += ended.processor_s
+        written = _WRITTEN.findall(log)
+        stood_still = ended.code == TIMED_OUT and wakeups.longest_s >= STOOD_STILL_S
+        if stood_still:
+            print(f"{target}: no finding: the machine stood still for {wakeups.longest_s:.0f} s", flush=True)
+            Path(written[-1]).unlink(missing_ok=True)
+        left_s = round(until - time.time())
+        if not stood_still or left_s < 1:
+            break
     counters = _COUNTERS.search(log)
     result = Result(
         target,
-        round(ended.processor_s, 1),
-        int(last[0]),
+        round(processor_s, 1),
+        executions,
         int(last[1]),
         int(counters[1]) if counters else None,
         int(last[3]),
-        code not in (0, *INTERRUPTED),
+        not stood_still and ended.code not in (0, *INTERRUPTED),
     )
     of = f" of {result.counters}" if result.counters else ""
-    interrupted = ", interrupted" if code in INTERRUPTED else ""
+    interrupted = ", interrupted" if ended.code in INTERRUPTED else ""
     print(
         f"{target}: {result.executions} executions, {result.covered}{of} edges, "
         f"corpus {result.corpus}, {result.processor_s:.0f} s of processor time{interrupted}",
@@ -179,10 +201,37 @@ def _fuzz(target: str, time_s: int, seed: int, options: Sequence[str]) -> Result
     )
     if result.found:
         print("\n".join(log.splitlines()[-60:]))
-        written = re.findall(r"Test unit written to (\S+)", log)
         where = f"; repeat it with: make fuzz TARGET={target} INPUT={written[-1]}" if written else ""
         print(f"FOUND by {target}{where}", flush=True)
     return result
+
+
+class _Wakeups:
+    """How long a thread that sleeps for a second at a time took to wake up, at most (`longest_s`)."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sleep)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _sleep(self) -> None:
+        before = time.time()  # a monotonic clock stands still with the machine
+        ended = False
+        while not ended:
+            ended = self._ended.wait(1.0)
+            now = time.time()
+            self.longest_s = max(self.longest_s, now - before)
+            before = now
 
 
 @dataclass(frozen=True)
