@@ -29,6 +29,8 @@ MIN_SCORE = 0.6
 MIN_SCORE_OF_MEMBER = 0.5
 """The same for each single flow of a shared bucket."""
 BETTER_TOGETHER = 0.05
+TINY = 0.01
+"""Small flows with a smaller part of the bytes do not keep a bucket from explaining half of the losses."""
 MAX_PAIRS = 12
 """Pairs of flows tried, those with the most losses first; groups to one host are tried in any case."""
 MAX_NAMED = 4
@@ -89,8 +91,9 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
         """With small flows between the same hosts, unless the members alone explain their losses better."""
         small = _small_beside(flows, members, lossy)
         beside = just([*members, *small]) if small else None
-        if beside is not None and beside.fit.score == 1:
-            return beside
+        tiny = _bytes(flows, small) < TINY * _bytes(flows, members)
+        if beside and (beside.fit.score == 1 or (tiny and beside.fit.score < MIN_SCORE_OF_MEMBER)):
+            return beside  # the members alone are explained no better
         alone = just(members)
         if beside is None or (alone is not None and alone.fit.score > beside.fit.score):
             return alone
@@ -128,6 +131,10 @@ def _small_beside(flows: Sequence[FlowTrace], members: Sequence[int], lossy: Seq
     ]
     packets = sum(len(flows[j].time_ns) for j in small)
     return small if packets <= sum(len(flows[i].time_ns) for i in members) else []
+
+
+def _bytes(flows: Sequence[FlowTrace], some: Sequence[int]) -> int:
+    return sum(int(flows[i].frame_bytes.sum()) for i in some)
 
 
 def _together(flows: Sequence[FlowTrace], lossy: Sequence[int]) -> list[list[int]]:
