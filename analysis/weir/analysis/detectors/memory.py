@@ -104,7 +104,12 @@ class _Sums:
 
 
 @dataclass(frozen=True)
-class _Flow:
+class Excess:
+    """A flow's packets in order of time: 1 if lost, less the flow's loss rate around it (`excess`, `local`).
+
+    Times are in seconds from the first moment asked for; `drops_s` are those of the lost packets.
+    """
+
     time_s: Floats
     drops_s: Floats
     excess: Floats
@@ -126,7 +131,7 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     rtt_ns = max(a.min_rtt_ns, b.min_rtt_ns)
     if end - start < 20 * rtt_ns:
         return MemoryResult("cannot_tell", "the flows ran together for less than 20 RTTs")
-    one, other = (_prepare(flow, int(start), int(end), rtt_ns) for flow in (a, b))
+    one, other = (excess_of(flow, int(start), int(end), rtt_ns) for flow in (a, b))
     largest_s, scan_s = (
         _largest_tau(a, b, int(start), int(end)),
         max(a.clock_error_ns, b.clock_error_ns) / 1e9,
@@ -165,7 +170,7 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
         if test.expected_z[0] < MIN_EXPECTED:
             why = "too few packets at once to exclude a bucket of many more flows; "
             return test.result("cannot_tell", fine, why)
-        own = min(_own_z(flow, largest_s * np.array(OWN)) for flow in (one, other))
+        own = min(float(np.abs(own_z(flow, largest_s * np.array(OWN))).max()) for flow in (one, other))
         return replace(test.result("separate", fine), own_z=own)
     rough_taus = largest_s * np.array([scale for scale in COARSE if scale * largest_s >= least_s])
     rough = _Test(one, other, rough_taus, 0, MIN_KAPPA_COARSE, lags, rtt_ns / 1e9)
@@ -195,8 +200,8 @@ class _Test:
 
     def __init__(
         self,
-        one: _Flow,
-        other: _Flow,
+        one: Excess,
+        other: Excess,
         tau: Floats,
         shorts: int,
         least: float,
@@ -272,7 +277,8 @@ def _largest_tau(a: FlowEvents, b: FlowEvents, start: int, end: int) -> float:
     return frame * (end - start) / 1e9 / max(passed, frame)
 
 
-def _prepare(flow: FlowEvents, start: int, end: int, rtt_ns: int) -> _Flow:
+def excess_of(flow: FlowEvents, start: int, end: int, rtt_ns: int) -> Excess:
+    """The losses from `start` to `end` (ns) against the loss rate within two RTTs of each packet."""
     order = np.argsort(flow.sent_ns, kind="stable")  # conversion to another clock may reorder packets
     order = order[(flow.sent_ns[order] >= start) & (flow.sent_ns[order] <= end)]
     time_s, lost = (flow.sent_ns[order] - start) / 1e9, flow.lost[order]
@@ -280,17 +286,17 @@ def _prepare(flow: FlowEvents, start: int, end: int, rtt_ns: int) -> _Flow:
     low, high = np.searchsorted(time_s, time_s - half), np.searchsorted(time_s, time_s + half, side="right")
     count = np.concatenate([[0], np.cumsum(lost)])
     local = np.clip((count[high] - count[low]) / (high - low), 1e-4, 1 - 1e-4)
-    return _Flow(time_s, time_s[lost], lost - local, local)
+    return Excess(time_s, time_s[lost], lost - local, local)
 
 
-def _sums(one: _Flow, other: _Flow, lag: float, tau: Floats) -> _Sums:
+def _sums(one: Excess, other: Excess, lag: float, tau: Floats) -> _Sums:
     """Both directions, with the first flow's times increased by `lag` seconds."""
     parts = [_direction(one.drops_s + lag, other, tau), _direction(other.drops_s - lag, one, tau)]
     score, variance, weight = (parts[0][i] + parts[1][i] for i in range(3))
     return _Sums(score, variance, weight)
 
 
-def _direction(drops: Floats, flow: _Flow, tau: Floats) -> tuple[Floats, Floats, Floats]:
+def _direction(drops: Floats, flow: Excess, tau: Floats) -> tuple[Floats, Floats, Floats]:
     # Packets within the largest τ after a drop and before the next one, drop by drop.
     first = np.searchsorted(flow.time_s, drops)
     until = np.minimum(drops + tau[-1], np.append(drops[1:], np.inf))
@@ -303,11 +309,15 @@ def _direction(drops: Floats, flow: _Flow, tau: Floats) -> tuple[Floats, Floats,
     return x @ flow.excess[near], square @ (flow.local[near] * share), square.sum(axis=1)
 
 
-def _own_z(flow: _Flow, tau: Floats) -> float:
-    """The largest z, of either sign, of a flow's packets soon after its own drops."""
+def own_z(flow: Excess, tau: Floats) -> Floats:
+    """z of a flow's packets within each `tau` (seconds) after its own drops.
+
+    As the local loss rate counts the drop, random losses have a z below 0 where packets are few.
+    """
     # A nanosecond later, so that a drop is not its own consequence.
     score, variance, _ = _direction(flow.drops_s + 1e-9, flow, tau)
-    return float(np.max(np.abs(score) / np.sqrt(np.maximum(variance, 1e-12))))
+    result: Floats = score / np.sqrt(np.maximum(variance, 1e-12))
+    return result
 
 
 def _lags(error_s: float, step_s: float) -> Floats:

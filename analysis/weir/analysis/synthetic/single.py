@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -12,14 +12,11 @@ from weir.analysis.synthetic.bottleneck import FRAME, PAYLOAD, Bottleneck, Contr
 from weir.analysis.synthetic.path import relative_delays
 from weir.analysis.traces import FlowTrace
 
-SingleKind = Literal["policed", "policed-two", "shaped", "shaped-shallow", "random-loss"]
-SINGLE_KINDS: tuple[SingleKind, ...] = (
-    "policed",
-    "policed-two",
-    "shaped",
-    "shaped-shallow",
-    "random-loss",
-)
+SingleKind = Literal[
+    "policed", "policed-two", "policed-cross", "shaped", "shaped-cross", "shaped-shallow", "random-loss"
+]
+SINGLE_KINDS: tuple[SingleKind, ...] = get_args(SingleKind)
+"""`-two` and `-cross` have two flows; of `-cross` the capture has only the first."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0, jitter_s: fl
     rng = np.random.default_rng([seed, *kind.encode()])
     rate = float(np.exp(rng.uniform(np.log(0.5e6), np.log(8e6))))
     burst = float(np.exp(rng.uniform(np.log(8e3), np.log(4e5))))
-    if kind == "shaped":
+    if kind in ("shaped", "shaped-cross"):
         bottleneck = Bottleneck("shaper", rate, rate / 8 * float(rng.uniform(0.05, 0.2)) + FRAME)
     elif kind == "shaped-shallow":
         rate *= 2.5
@@ -60,13 +57,14 @@ def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0, jitter_s: fl
             float(rng.uniform(0, 0.5)),
             limit_bps=rate if kind == "random-loss" else 50e6,
         )
-        for _ in range(2 if kind == "policed-two" else 1)
+        for _ in range(2 if kind.endswith(("-two", "-cross")) else 1)
     ]
     simulate(senders, [bottleneck], seconds, rng)
     policer = bottleneck.kind == "policer"
     error_s = float(np.exp(rng.uniform(np.log(1e-5), np.log(2e-4))))
     flows = tuple(
-        _trace(sender, 40000 + number, error_s, rng, jitter_s) for number, sender in enumerate(senders)
+        _trace(sender, 40000 + number, error_s, rng, jitter_s)
+        for number, sender in enumerate(senders[:1] if kind.endswith("-cross") else senders)
     )
     return SingleTruth(flows, rate if policer else None, burst if policer else None)
 

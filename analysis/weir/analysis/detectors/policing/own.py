@@ -17,10 +17,11 @@ import numpy as np
 
 from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, demand, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
+from weir.analysis.detectors.policing.load import FOLLOWS_Z, own_dependence
 from weir.analysis.detectors.policing.queue import MIN_SAMPLES, Wait, wait_in_queue
 from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
 from weir.analysis.jitter import delay_spread_of, jitter_of
-from weir.analysis.tables import Bools, Floats
+from weir.analysis.tables import Bools, Floats, Ints
 from weir.analysis.traces import FlowTrace
 from weir.rundir.plural import plural
 
@@ -42,6 +43,9 @@ COARSE_FRAMES = 0.1
 INFLATED = 1.3
 INFLATED_S = 0.005
 """A loss is due to a queue when its RTT exceeds the tenth percentile by this factor and by this time."""
+MIN_EVENTS, MOST_LONGER = 8, 0.2
+"""Losses of a queue, of several flows: half of 8 or more events met RTTs that a fifth of the samples exceed.
+At simulated policers with other traffic at least a quarter exceeded them (seeds below 60)."""
 CHANCE = 0.25
 """As likely as this, or more, losses elsewhere would all meet RTTs as long, by chance. The one loss at a real
 shaper met an RTT that a fifth of the samples reached."""
@@ -237,6 +241,10 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
     count = threshold.hits + threshold.misses
     jitter_s = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) / 1e9
     if fit.score < MIN_SCORE or skill(fit.score, group.packets.lost) < MIN_SKILL:
+        queue = _mostly_behind_queue(flow)
+        if queue is not None:
+            reason = f"losses met a queue: half of them came at RTTs of {queue}, and no bucket explains them"
+            return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
         # The fitted rate is that of a bucket which explains nothing, often far below the policer's.
         moved = jitter_s * max(fit.rate, passed_rate) / float(flow.frame_bytes.max())
         if moved > COARSE_FRAMES:
@@ -255,6 +263,14 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
         if len(flow.rtt_ns) < MIN_SAMPLES:
             few = plural(len(flow.rtt_ns), "RTT does", "RTTs do")
             reason += f"; but {few} not show how much delays before the policer vary"
+            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+        follows = own_dependence(flow)
+        detail["own_dependence_z"] = round(follows, 1)
+        if follows > FOLLOWS_Z:
+            reason += (
+                f"; but losses follow what the flow itself sent (z = {follows:.1f}), as at a policer or a "
+                "short queue that has other traffic, too, which is not in the capture"
+            )
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
     wait = _wait(flow, group)
@@ -303,23 +319,51 @@ def _no_bucket(flow: FlowTrace) -> FlowVerdict:
 
 
 def _few_losses(flow: FlowTrace) -> FlowVerdict:
-    if 0 < flow.losses < MIN_LOSSES and len(flow.rtt_ns) >= 2 * MIN_LOSSES:
-        order = np.argsort(flow.rtt_sent_ns)
-        before = np.searchsorted(flow.rtt_sent_ns[order], flow.time_ns[flow.lost], side="right") - 1
-        at_loss = flow.rtt_ns[order][np.maximum(before, 0)]
-        usual = float(np.percentile(flow.rtt_ns, 10))
-        long_ns = max(INFLATED * usual, usual + INFLATED_S * 1e9)
-        # Losses within an RTT are one event: they meet one queue, or none.
-        events = 1 + int(np.count_nonzero(np.diff(flow.time_ns[flow.lost]) > usual))
-        chance = float(np.mean(flow.rtt_ns >= at_loss.min())) ** events
-        if np.all(at_loss > long_ns) and chance < CHANCE:
-            reason = (
-                f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost, each behind a queue: RTT "
-                f"{at_loss.min() / 1e6:.0f} ms and more where the tenth percentile is {usual / 1e6:.0f} ms"
-            )
-            return FlowVerdict(flow.name, "not_policed", reason, detail=_counts(flow))
+    long_s = _behind_queue(flow) if 0 < flow.losses < MIN_LOSSES else None
+    if long_s is not None:
+        reason = (
+            f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost, each behind a queue: RTT "
+            f"{long_s * 1e3:.0f} ms and more where the tenth percentile is "
+            f"{np.percentile(flow.rtt_ns, 10) / 1e6:.0f} ms"
+        )
+        return FlowVerdict(flow.name, "not_policed", reason, detail=_counts(flow))
     reason = f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost; {MIN_LOSSES} losses are needed"
     return FlowVerdict(flow.name, "insufficient_loss", reason, detail=_counts(flow))
+
+
+def _behind_queue(flow: FlowTrace) -> float | None:
+    """The least RTT at a loss, seconds, where each loss met an RTT that a queue had made long."""
+    if len(flow.rtt_ns) < 2 * MIN_LOSSES:
+        return None
+    at_loss = _rtt_at(flow, flow.time_ns[flow.lost])
+    usual = float(np.percentile(flow.rtt_ns, 10))
+    long_ns = max(INFLATED * usual, usual + INFLATED_S * 1e9)
+    # Losses within an RTT are one event: they meet one queue, or none.
+    events = 1 + int(np.count_nonzero(np.diff(flow.time_ns[flow.lost]) > usual))
+    chance = float(np.mean(flow.rtt_ns >= at_loss.min())) ** events
+    return float(at_loss.min()) / 1e9 if np.all(at_loss > long_ns) and chance < CHANCE else None
+
+
+def _mostly_behind_queue(flow: FlowTrace) -> str | None:
+    """The RTTs that most losses met, where these were long, as they are when a queue overflows."""
+    if not len(flow.rtt_ns):
+        return None
+    usual = float(np.median(flow.rtt_ns))
+    lost_ns = flow.time_ns[flow.lost]
+    events = lost_ns[np.diff(lost_ns, prepend=-np.inf) > usual]
+    if len(events) < MIN_EVENTS:
+        return None
+    met = float(np.median(_rtt_at(flow, events)))
+    if met < usual + INFLATED_S * 1e9 or np.mean(flow.rtt_ns > met) > MOST_LONGER:
+        return None
+    return f"{met / 1e6:.0f} ms and more, where the median is {usual / 1e6:.0f} ms"
+
+
+def _rtt_at(flow: FlowTrace, time_ns: Ints) -> Ints:
+    """The RTT of the last packet with one before each time."""
+    order = np.argsort(flow.rtt_sent_ns)
+    before = np.searchsorted(flow.rtt_sent_ns[order], time_ns, side="right") - 1
+    return flow.rtt_ns[order][np.maximum(before, 0)]
 
 
 def _counts(flow: FlowTrace) -> dict[str, object]:

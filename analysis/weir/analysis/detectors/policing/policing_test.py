@@ -10,8 +10,10 @@ import pytest
 from weir.analysis.detectors.policing import POLICING_DETECTORS, own
 from weir.analysis.detectors.policing.bucket import Arrivals, best_threshold, demand
 from weir.analysis.detectors.policing.fit import fit_bucket
+from weir.analysis.detectors.policing.load import FOLLOWS_Z, own_dependence
 from weir.analysis.detectors.policing.own import detect_policing
 from weir.analysis.jitter import delay_spread_of
+from weir.analysis.synthetic import draw_single
 from weir.analysis.tables import Bools, Floats, Ints
 from weir.analysis.traces import FlowTrace, as_received
 from weir_tests.analysis.traces import RTT_NS, make_trace
@@ -134,7 +136,9 @@ def test_two_flows_in_one_bucket_are_found_together(rng: np.random.Generator) ->
     mine = rng.random(train[-1] + 1)[train] < 0.5
     flows = [trace(time_s[mine], lost[mine]), trace(time_s[~mine], lost[~mine], port=40001)]
     for flow in flows:
-        assert detect_policing([flow])[0].verdict == "not_policed"
+        [found] = detect_policing([flow])
+        assert found.verdict == "cannot_tell"
+        assert "other traffic, too, which is not in the capture" in found.reason
     for found in detect_policing(flows):
         assert found.verdict == "policed", found.reason
         assert found.rate_bps == pytest.approx(RATE * 8, rel=0.02)
@@ -197,6 +201,28 @@ def test_delays_before_the_policer_widen_the_intervals(rng: np.random.Generator)
 def test_a_few_flows_are_named_the_others_counted() -> None:
     assert own._named(["a", "b"]) == "a, b"
     assert own._named(list("abcdef")) == "a, b, c, d and 2 more"
+
+
+@pytest.mark.parametrize("jitter_s", [0.0, 5e-3])
+def test_a_policer_with_traffic_that_was_not_captured_is_not_excluded(jitter_s: float) -> None:
+    for seed in range(100, 110):
+        [found] = detect_policing(draw_single("policed-cross", seed, 20.0, jitter_s).flows)
+        assert found.verdict != "not_policed", found.reason
+
+
+def test_a_queue_with_traffic_that_was_not_captured_is_no_policer() -> None:
+    found = [detect_policing(draw_single("shaped-cross", seed).flows)[0] for seed in range(100, 110)]
+    met = [each for each in found if each.reason.startswith("losses met a queue")]
+    print(*(f"{each.verdict}: {each.reason}" for each in found), sep="\n")
+    assert not any(each.verdict == "policed" for each in found)
+    assert len(met) >= 3
+    assert {each.verdict for each in met} == {"not_policed"}
+
+
+def test_losses_of_random_loss_do_not_follow_what_was_sent() -> None:
+    for seed in range(100, 110):
+        [random], [policed, *_] = (draw_single(k, seed).flows for k in ("random-loss", "policed-two"))
+        assert own_dependence(random) < FOLLOWS_Z < own_dependence(policed)
 
 
 def test_flows_in_separate_buckets_keep_their_rates(rng: np.random.Generator) -> None:

@@ -48,3 +48,17 @@ def test_policers_are_found_with_rate_and_burst_and_nothing_else_is_one(path: Pa
         assert verdict.rate_bps == pytest.approx(rate_bps / FCS, rel=0.037 if len(ports) == 1 else 0.00012)
         cut = any(name in path.name for name in IN_MID_TRANSFER)
         assert verdict.burst_bytes == pytest.approx(burst_bytes, rel=0.11 if cut else 0.013)
+
+
+PAIRS = [path for path in FILES if "CP2=" in path.name]
+
+
+@pytest.mark.parametrize("path", PAIRS, ids=lambda path: re.sub(r".*-CP1=", "", path.stem))
+def test_one_of_the_flows_of_a_policer_alone_does_not_show_that_there_is_none(path: Path) -> None:
+    ports = {int(port) for port in re.findall(r"CP\d?=(\d+)", path.name)}
+    flows = [flow for flow in traces_of(path).flows if flow.dst_port in ports]
+    assert len(flows) == 2
+    for flow in flows:
+        [found] = detect_policing([flow])
+        print(found.reason)
+        assert found.verdict == "cannot_tell", found.reason
