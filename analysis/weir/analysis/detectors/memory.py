@@ -30,7 +30,7 @@ from typing import Literal
 import numpy as np
 
 from weir.analysis.detectors.events import FlowEvents, statistics_of
-from weir.analysis.tables import Floats
+from weir.analysis.tables import Floats, Ints
 from weir.rundir.plural import plural
 
 ALPHA = 0.05
@@ -107,13 +107,15 @@ class _Sums:
 class Excess:
     """A flow's packets in order of time: 1 if lost, less the flow's loss rate around it (`excess`, `local`).
 
-    Times are in seconds from the first moment asked for; `drops_s` are those of the lost packets.
+    Times are in seconds from the first moment asked for; `drops_s` are those of the lost packets, `around` is
+    the number of packets that the loss rate is of.
     """
 
     time_s: Floats
     drops_s: Floats
     excess: Floats
     local: Floats
+    around: Ints
 
 
 def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
@@ -286,7 +288,7 @@ def excess_of(flow: FlowEvents, start: int, end: int, rtt_ns: int) -> Excess:
     low, high = np.searchsorted(time_s, time_s - half), np.searchsorted(time_s, time_s + half, side="right")
     count = np.concatenate([[0], np.cumsum(lost)])
     local = np.clip((count[high] - count[low]) / (high - low), 1e-4, 1 - 1e-4)
-    return Excess(time_s, time_s[lost], lost - local, local)
+    return Excess(time_s, time_s[lost], lost - local, local, high - low)
 
 
 def _sums(one: Excess, other: Excess, lag: float, tau: Floats) -> _Sums:
@@ -296,26 +298,31 @@ def _sums(one: Excess, other: Excess, lag: float, tau: Floats) -> _Sums:
     return _Sums(score, variance, weight)
 
 
-def _direction(drops: Floats, flow: Excess, tau: Floats) -> tuple[Floats, Floats, Floats]:
+def _direction(
+    drops: Floats, flow: Excess, tau: Floats, *, own: bool = False
+) -> tuple[Floats, Floats, Floats]:
     # Packets within the largest τ after a drop and before the next one, drop by drop.
     first = np.searchsorted(flow.time_s, drops)
     until = np.minimum(drops + tau[-1], np.append(drops[1:], np.inf))
     count = np.searchsorted(flow.time_s, until) - first
-    near = np.repeat(first - np.cumsum(count) + count, count) + np.arange(int(count.sum()))
+    since = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    near = np.repeat(first, count) + since
     age = flow.time_s[near] - np.repeat(drops, count)
-    share = 1 - flow.local[near]
-    x = np.maximum(0.0, 1 - age[None, :] / tau[:, None]) * share
+    local, excess = flow.local[near], flow.excess[near]
+    if own:
+        # The loss rate of the others: the drop is known, and that the packets since then passed.
+        others = np.maximum(flow.around[near] - 1 - since, 1)
+        rate = np.clip((local * flow.around[near] - 1) / others, 1e-4, 1 - 1e-4)
+        local, excess = rate, excess + local - rate
+    x = np.maximum(0.0, 1 - age[None, :] / tau[:, None]) * (1 - local)
     square = x * x
-    return x @ flow.excess[near], square @ (flow.local[near] * share), square.sum(axis=1)
+    return x @ excess, square @ (local * (1 - local)), square.sum(axis=1)
 
 
 def own_z(flow: Excess, tau: Floats) -> Floats:
-    """z of a flow's packets within each `tau` (seconds) after its own drops.
-
-    As the local loss rate counts the drop, random losses have a z below 0 where packets are few.
-    """
+    """z of a flow's packets within each `tau` (seconds) after its own drops."""
     # A nanosecond later, so that a drop is not its own consequence.
-    score, variance, _ = _direction(flow.drops_s + 1e-9, flow, tau)
+    score, variance, _ = _direction(flow.drops_s + 1e-9, flow, tau, own=True)
     result: Floats = score / np.sqrt(np.maximum(variance, 1e-12))
     return result
 

@@ -11,7 +11,7 @@ import pytest
 from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
 from weir.analysis.detectors.buckets import one_bucket_or_two
 from weir.analysis.detectors.correlation import METHODS, METRICS, RESAMPLED, trend
-from weir.analysis.detectors.memory import frame_memory
+from weir.analysis.detectors.memory import OWN, excess_of, frame_memory, own_z
 from weir.analysis.detectors.shared import SIGNIFICANT_Z, shared_policer
 from weir.analysis.detectors.wehey import loss_trend_correlation
 from weir.analysis.paths.pair import Simulated
@@ -128,6 +128,18 @@ def test_few_packets_among_many_others_are_evidence_for_neither() -> None:
     found = frame_memory(*policed((0.5, 0.5), 57, 40, buckets=1))
     assert found.verdict == "cannot_tell", found.reason
     assert "too few packets at once" in found.reason
+
+
+def test_random_losses_of_bursts_do_not_depend_on_a_flows_own_drops() -> None:
+    rng = np.random.default_rng(3)
+    # Bursts of 2 to 40 frames, 12 µs apart: few are within two RTTs of each other.
+    burst_s = np.cumsum(rng.exponential(0.1, 1_000))
+    time_ns = np.concatenate([int(at * 1e9) + 12_000 * np.arange(rng.integers(2, 40)) for at in burst_s])
+    lost = rng.random(len(time_ns)) < 0.02
+    flow = FlowEvents(np.sort(time_ns), np.full(len(time_ns), 1448), lost, min_rtt_ns=20_000_000)
+    found = own_z(excess_of(flow, int(time_ns.min()), int(time_ns.max()), 20_000_000), 1e-3 * np.array(OWN))
+    print(found)
+    assert np.all(np.abs(found) < 2.5)
 
 
 def test_an_excess_that_comes_late_is_not_a_buckets() -> None:
