@@ -26,12 +26,12 @@ def classifiers_of(experiment: ExperimentConfig, config: Path) -> Iterator[tuple
         try:
             text = path.read_text(encoding="utf-8")
             classes = parse_classifier(text, str(path)).classes
-        except (OSError, UnicodeDecodeError, ClassifierError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            reason = reason if isinstance(error, ClassifierError) else f"{path}: {reason}"
-            raise ConfigError(
-                [f"{where}.classifier: {reason}; valid: a file of `weir classifier train`"]
-            ) from error
+        except ClassifierError as error:
+            raise ConfigError([f"{where}.classifier: {error}"]) from error
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            valid = "valid: a file of `weir classifier train`"
+            raise ConfigError([f"{where}.classifier: {path}: {reason}; {valid}"]) from error
         if set(classes) != set(tuner.values):
             given, valid = ", ".join(tuner.values), ", ".join(classes)
             raise ConfigError([f"{where}.values: for {given}; valid: the classes of {path}: {valid}"])

@@ -161,6 +161,9 @@ def test_a_file_is_read_as_it_was_written_and_a_malformed_one_is_named(tmp_path:
         path.write_text(json.dumps(SMALL | change))
         with pytest.raises(ClassifierError, match=f"{path}: .*{message}"):
             read_classifier(path)
+    path.write_text("hello")
+    with pytest.raises(ClassifierError, match=r"Invalid JSON: .*; valid: a file of `weir classifier train`"):
+        read_classifier(path)
     path.unlink()
     with pytest.raises(ClassifierError, match="No such file"):
         read_classifier(path)

@@ -145,7 +145,8 @@ def parse_classifier(text: str, name: str) -> Classifier:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise ClassifierError(f"{name}: {where}{': ' if where else ''}{first['msg']}") from error
+        wrong = f"{where}{': ' if where else ''}{first['msg']}"
+        raise ClassifierError(f"{name}: {wrong}; valid: a file of `weir classifier train`") from error
 
 
 def read_classifier(path: Path) -> Classifier:
