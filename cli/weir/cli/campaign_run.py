@@ -17,8 +17,10 @@ from pathlib import Path
 
 from weir.campaign.executors.executor import CAMPAIGN_VARIABLE
 from weir.cli.campaign_analysis import analyse_in_spare_time
+from weir.cli.errors import EXIT_INTERRUPTED
 from weir.cli.failures import report_error
 from weir.cli.run import analyse_run, make_run
+from weir.cli.signals import stopped_by_sigterm
 from weir.rundir.directory import hold
 from weir.rundir.outputs import print_any_character
 from weir.runner.ended import end_recorded
@@ -39,7 +41,7 @@ def main() -> int:
     hold(run_dir)
     die_with_parent(parent)
     try:
-        with end_recorded(run_dir):
+        with stopped_by_sigterm(), end_recorded(run_dir):
             code = make_run(run_dir)
         if code != 0:
             return code
@@ -49,6 +51,8 @@ def main() -> int:
                 measuring.shutdown(socket.SHUT_WR)
                 return analyse_run(run_dir, partial(analyse_in_spare_time, campaign=measuring))
         return analyse_run(run_dir)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     except Exception as error:
         return report_error(error)
 

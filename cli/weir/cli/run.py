@@ -12,6 +12,7 @@ from rich.text import Text
 
 from weir.cli import options
 from weir.cli.errors import EXIT_DISK, InputError
+from weir.cli.signals import stopped_by_sigterm
 
 if TYPE_CHECKING:
     from weir.runner.prepare import TimeChoice
@@ -67,7 +68,7 @@ def run_command(
     from weir.runner.prepare import OnTestbed, new_run
 
     place = None if testbed is None else OnTestbed.read(testbed)
-    with new_run(config, runs, choice, place) as (experiment, run_dir):
+    with stopped_by_sigterm(), new_run(config, runs, choice, place) as (experiment, run_dir):
         # Text, not markup, as a path may contain brackets.
         Console(stderr=True).print(Text.assemble((experiment.name, "bold"), f" → {run_dir}"), highlight=False)
         return make_run(run_dir, plain=plain) or analyse_run(run_dir, as_json=as_json)

@@ -319,6 +319,18 @@ def test_a_stopped_run_is_recorded_as_interrupted(tmp_path: Path, number: int, c
     assert_nothing_is_left(marker)
 
 
+def test_sigterm_before_the_sandbox_is_recorded_too(tmp_path: Path) -> None:
+    marker = uuid.uuid4().hex
+    process = start(tmp_path, marker, duration="60 s")
+    runs = tmp_path / "runs" / "short"
+    wait_until(lambda: any(runs.glob("2*/manifest.json")), 30, (tmp_path / "stderr").read_text)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) in (130, 143)
+    (manifest,) = runs.glob("2*/manifest.json")
+    assert json.loads(manifest.read_text())["state"] == "interrupted"
+    assert_nothing_is_left(marker)
+
+
 def test_a_run_killed_with_sigkill_leaves_no_processes_and_is_not_complete(tmp_path: Path) -> None:
     marker = uuid.uuid4().hex
     process = start(tmp_path, marker, duration="60 s")
