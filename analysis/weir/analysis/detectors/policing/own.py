@@ -272,6 +272,10 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
                 "short queue that has other traffic, too, which is not in the capture"
             )
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+        reason += (
+            f"; nor do losses follow what the flow sent (z = {follows:.1f}): they are random, or those of a "
+            "policer of whose traffic the flow is a small part"
+        )
         return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
     wait = _wait(flow, group)
     if wait is not None:
