@@ -45,7 +45,7 @@ INFLATED_S = 0.005
 """A loss is due to a queue when its RTT exceeds the tenth percentile by this factor and by this time."""
 MIN_EVENTS, MOST_LONGER = 8, 0.2
 """Losses of a queue, of several flows: half of 8 or more events met RTTs that a fifth of the samples exceed.
-At simulated policers with other traffic at least a quarter exceeded them (seeds below 60)."""
+At simulated policers with other traffic 24 % and more exceeded them (seeds below 60)."""
 CHANCE = 0.25
 """As likely as this, or more, losses elsewhere would all meet RTTs as long, by chance. The one loss at a real
 shaper met an RTT that a fifth of the samples reached."""

@@ -225,6 +225,13 @@ def test_losses_of_random_loss_do_not_follow_what_was_sent() -> None:
         assert own_dependence(random) < FOLLOWS_Z < own_dependence(policed)
 
 
+def test_rtts_of_no_time_are_no_error(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 20, RATE)
+    lost = rng.random(len(time_s)) < 0.02
+    flow = replace(trace(time_s, lost), rtt_ns=np.zeros(len(time_s), dtype=np.int64))
+    assert detect_policing([flow])[0].verdict == "not_policed"
+
+
 def test_flows_in_separate_buckets_keep_their_rates(rng: np.random.Generator) -> None:
     flows = []
     for n, rate in enumerate((RATE, 3 * RATE)):
