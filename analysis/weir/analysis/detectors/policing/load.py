@@ -12,13 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from weir.analysis.detectors.events import FlowEvents
-from weir.analysis.detectors.memory import OWN, excess_of, own_z
+from weir.analysis.detectors.memory import OWN, WINDOW_RTTS, excess_of, own_z
 from weir.analysis.traces import FlowTrace
 
 WINDOWS_S = (0.002, 0.005, 0.01, 0.02)
-"""Load: bytes sent in such a time before a packet, of those that are at most half of an RTT."""
-USUAL_RTTS = 2.0
-"""Against the mean from so long before to so long after it."""
+"""Load: bytes sent in such a time before a packet, of those that are at most half of an RTT, against their
+mean over the time of the loss rate."""
 LEAST_RTT_NS = 4_000_000
 """Loss rates over shorter times are of too few packets."""
 FOLLOWS_Z = 5.0
@@ -36,7 +35,7 @@ def own_dependence(flow: FlowTrace) -> float:
     found = excess_of(FlowEvents(sent_ns, size_bytes, lost, rtt_ns), start, end, rtt_ns)
     time_s, frame_bytes = found.time_s, flow.frame_bytes[data][np.argsort(sent_ns, kind="stable")]
     sent = np.concatenate([[0], np.cumsum(frame_bytes)])
-    half_s = USUAL_RTTS * rtt_ns / 1e9
+    half_s = WINDOW_RTTS * rtt_ns / 1e9
     first, last = np.searchsorted(time_s, time_s - half_s), np.searchsorted(time_s, time_s + half_s)
     usual = (sent[last] - sent[first]) / (2 * half_s)
     largest = 0.0

@@ -88,7 +88,8 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
     def just(members: Sequence[int]) -> _Group | None:
         key = tuple(sorted(members))
         if key not in fitted:
-            fitted[key] = _fit(flows, key, max(spread_ns(flow) for flow in key if flow in lossy))
+            spread = max(spread_ns(flow) for flow in key if flows[flow].losses >= MIN_LOSSES)
+            fitted[key] = _fit(flows, key, spread)
         return fitted[key]
 
     def group(members: Sequence[int]) -> _Group | None:
@@ -125,13 +126,11 @@ def _small_beside(flows: Sequence[FlowTrace], members: Sequence[int], lossy: Seq
     """
     hosts = {(flows[i].src, flows[i].dst) for i in members}
     from_start = all(flows[i].from_start for i in members)
+    others = {*members, *lossy}
     small = [
         j
         for j, flow in enumerate(flows)
-        if j not in members
-        and j not in lossy
-        and (flow.src, flow.dst) in hosts
-        and (flow.from_start or not from_start)
+        if (flow.src, flow.dst) in hosts and j not in others and (flow.from_start or not from_start)
     ]
     packets = sum(len(flows[j].time_ns) for j in small)
     return small if packets <= sum(len(flows[i].time_ns) for i in members) else []
