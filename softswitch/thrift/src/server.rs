@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The services on a TCP port: a thread for each connection, as bmv2 has.
 
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime;
 use tracing::{debug, warn};
@@ -19,6 +19,8 @@ use crate::wire::{self, Limits};
 
 /// Connections at a time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 64;
+/// How long a call may take to arrive after its first byte. A peer may be silent between calls, as bmv2's command line is.
+const CALL_TIME: Duration = Duration::from_secs(60);
 /// How long the peer may keep an answer from being sent.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Wait after a failure to accept, which is for want of descriptors.
@@ -175,7 +177,7 @@ impl Drop for Counted {
 }
 
 fn serve_connection(stream: TcpStream, identity: &Identity, mut backend: Remote) {
-    let served = serve_calls(&stream, identity, &mut backend);
+    let served = serve_calls(&stream, identity, &mut backend, CALL_TIME);
     if let Err(error) = served {
         debug!("Thrift: connection closed: {error}");
     }
@@ -185,14 +187,127 @@ fn serve_calls(
     mut stream: &TcpStream,
     identity: &Identity,
     backend: &mut impl Backend,
+    call_time: Duration,
 ) -> Result<(), wire::WireError> {
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-    let mut calls = BufReader::new(stream);
-    while let Some(call) = wire::read(&mut calls, Limits::default())? {
+    let mut calls = BufReader::new(Until { stream, end: None });
+    loop {
+        calls.get_mut().end = None;
+        calls.fill_buf()?;
+        calls.get_mut().end = Some(Instant::now() + call_time);
+        let Some(call) = wire::read(&mut calls, Limits::default())? else {
+            return Ok(());
+        };
         if let Some(reply) = answer(call, identity, backend) {
             stream.write_all(&wire::write(&reply))?;
         }
     }
-    Ok(())
+}
+
+/// What a peer sends until some moment, if one is given. Without one, who ended in the middle of a call without a word (its
+/// host lost power, say) would keep its connection for ever.
+struct Until<'a> {
+    stream: &'a TcpStream,
+    end: Option<Instant>,
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.end.map(|end| end.duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(left)?;
+        self.stream.read(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Kind, Message, Struct};
+
+    const CALL_TIME: Duration = Duration::from_millis(200);
+
+    /// For calls that do not reach the switch.
+    struct Nowhere;
+
+    impl Backend for Nowhere {
+        fn run<R: Send + 'static>(
+            &mut self,
+            _: impl FnOnce(&mut State, &mut Core) -> R + Send + 'static,
+        ) -> Result<R, Stopped> {
+            Err(Stopped)
+        }
+
+        fn open(&mut self, _: u32, _: &str) -> Result<Interface, OpenError> {
+            unreachable!("no call of these tests opens an interface")
+        }
+    }
+
+    /// A peer's end of a connection and the thread that serves the other.
+    fn served() -> (
+        TcpStream,
+        std::thread::JoinHandle<Result<(), wire::WireError>>,
+    ) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let identity = Identity {
+            device_id: 0,
+            thrift_port: 0,
+            notifications: Arc::default(),
+        };
+        let serve = move || serve_calls(&stream, &identity, &mut Nowhere, CALL_TIME);
+        (peer, std::thread::spawn(serve))
+    }
+
+    fn call() -> Vec<u8> {
+        wire::write(&Message {
+            kind: Kind::Call,
+            name: "standard:fly".to_owned(),
+            sequence: 1,
+            body: Struct::default(),
+        })
+    }
+
+    #[test]
+    fn a_call_that_does_not_arrive_whole_ends_the_connection() {
+        let (mut peer, thread) = served();
+        let call = call();
+        peer.write_all(&call[..call.len() - 1]).unwrap();
+        // Not the end of the stream, and no byte: the peer is silent.
+        let ended = thread.join().unwrap();
+        assert!(
+            matches!(ended, Err(wire::WireError::Io { .. })),
+            "{ended:?}"
+        );
+    }
+
+    #[test]
+    fn a_call_of_which_a_byte_comes_now_and_then_ends_the_connection() {
+        let (mut peer, thread) = served();
+        for byte in call() {
+            // An error means that the switch has ended the connection.
+            if peer.write_all(&[byte]).is_err() {
+                break;
+            }
+            std::thread::sleep(CALL_TIME / 8);
+        }
+        assert!(thread.join().unwrap().is_err());
+    }
+
+    #[test]
+    fn a_peer_may_be_silent_between_calls() {
+        let (mut peer, thread) = served();
+        for _ in 0..2 {
+            std::thread::sleep(2 * CALL_TIME);
+            peer.write_all(&call()).unwrap();
+            let reply = wire::read(&mut peer, Limits::default()).unwrap().unwrap();
+            assert_eq!(reply.kind, Kind::Exception);
+        }
+        drop(peer);
+        assert!(thread.join().unwrap().is_ok());
+    }
 }
