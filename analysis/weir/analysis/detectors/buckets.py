@@ -72,7 +72,9 @@ def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
     scores = f"{together:.2f} of the losses explained together, {alone[0]:.2f} and {alone[1]:.2f} alone"
     of_both = skill(together, np.concatenate(lost))
     of_each = min(skill(score, its) for score, its in zip(alone, lost, strict=True))
-    if together >= MIN_SCORE and of_both >= MIN_SKILL and together > max(alone) - BETTER:
+    # Flows in step behind two buckets alike fit one of twice the size, too, but each fits its own as well.
+    one_is_needed = max(alone) - BETTER < together > min(alone) + BETTER
+    if together >= MIN_SCORE and of_both >= MIN_SKILL and one_is_needed:
         return BucketsResult("shared", f"one bucket fits better: {scores}", *numbers)
     if min(alone) >= MIN_SCORE and of_each >= MIN_SKILL and min(alone) > together + BETTER:
         return BucketsResult("separate", f"two buckets fit better: {scores}", *numbers)

@@ -135,7 +135,7 @@ def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
         return MemoryResult("cannot_tell", "the flows ran together for less than 20 RTTs")
     one, other = (excess_of(flow, int(start), int(end), rtt_ns) for flow in (a, b))
     largest_s, scan_s = (
-        _largest_tau(a, b, int(start), int(end)),
+        largest_tau(a, b, int(start), int(end)),
         max(a.clock_error_ns, b.clock_error_ns) / 1e9,
     )
     jitter_s = max(a.jitter_ns, b.jitter_ns) / 1e9
@@ -269,8 +269,8 @@ class _Test:
         )
 
 
-def _largest_tau(a: FlowEvents, b: FlowEvents, start: int, end: int) -> float:
-    """Frame ÷ (rate of both flows' passed bytes), in seconds."""
+def largest_tau(a: FlowEvents, b: FlowEvents, start: int, end: int) -> float:
+    """Frame ÷ (rate of both flows' passed bytes from `start` to `end`, ns), in seconds."""
     passed = 0.0
     for flow in (a, b):
         inside = (flow.sent_ns >= start) & (flow.sent_ns <= end) & ~flow.lost

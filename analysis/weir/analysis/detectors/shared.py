@@ -8,8 +8,9 @@ trends are evidence in none.
 
 No verdict stands against another test. Each test has flows that deceive it: a packet of a smoothly paced flow
 that is alone with the other one meets the bucket just after it was filled, so the memory is negative behind
-one policer; random loss has no memory; bursts of flows in step meet behind two policers. Where memory
-and level contradict each other, or the memory is unsure, the buckets decide, or nothing does.
+one policer; random loss has no memory; bursts of flows in step meet behind two policers, and where all
+packets do (`step.py`), neither memory nor level can find one. Where memory and level contradict each other,
+or the memory is unsure, the buckets decide, or nothing does.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from weir.analysis.detectors.buckets import BucketsResult, one_bucket_or_two
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.level import LevelResult, bucket_level
 from weir.analysis.detectors.memory import ALPHA, MAX_JITTER_NS, MemoryResult, frame_memory
+from weir.analysis.detectors.step import IN_STEP, in_step
 
 SURE_KAPPA, ENOUGH_PAIRS = 0.6, 15_000
 """A smaller κ must be confirmed by the level, if so many packets met. CUBIC flows in step behind two policers
@@ -34,19 +36,24 @@ soon after its drops, or loses packets elsewhere, nothing follows from the lack 
 SCANNED_KAPPA = 0.9
 """Where clocks may differ, κ is that of the best lag. Of 20 pairs of CUBIC flows of 10 s behind two policers
 four had 0.23 to 0.7 at some lag, significant, and of 20 behind one two had 0.2."""
+TOGETHER = "the flows send in step, so they lose in step behind two policers, too: "
 CONTRADICTION = "two tests contradict each other: "
 Verdict = Literal["shared", "separate", "cannot_tell"]
 
 
 @dataclass(frozen=True)
 class SharedResult:
-    """The verdict of the first test that decided; `jitter_ns` is what the times were taken to be wrong by."""
+    """The verdict of the first test that decided.
+
+    `jitter_ns` is what the times were taken to be wrong by, `in_step` how much the flows are in step.
+    """
 
     decided_by: MemoryResult | LevelResult | BucketsResult
     memory: MemoryResult
     jitter_ns: int
     level: LevelResult | None = None
     buckets: BucketsResult | None = None
+    in_step: float | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -65,6 +72,7 @@ class SharedResult:
             "decided_by": next(name for name, test in tests.items() if test is self.decided_by),
             "jitter_ns": self.jitter_ns,
             "p": None if isinstance(self.decided_by, BucketsResult) else self.decided_by.p,
+            "in_step": self.in_step,
             **{
                 name: None if test is None else {"verdict": test.verdict, **test.detail()}
                 for name, test in tests.items()
@@ -74,24 +82,32 @@ class SharedResult:
 
 def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     """Do two flows share a policer? See the module's text."""
-    jitter_ns = max(a.jitter_ns, b.jitter_ns)
     memory, level = frame_memory(a, b), bucket_level(a, b)
+    step = in_step(a, b) if "shared" in (memory.verdict, level.verdict) else None
+    result = SharedResult(memory, memory, max(a.jitter_ns, b.jitter_ns), level, in_step=step)
     behind_policer = a.behind_policer or b.behind_policer
     clocks_differ = max(a.clock_error_ns, b.clock_error_ns) > 0
-    doubt = (_doubt_of_lags(memory, level) if clocks_differ else "") or _doubt(memory, level, behind_policer)
+    together = step is not None and step >= IN_STEP
+    doubt = (
+        (TOGETHER if together and memory.verdict != "separate" else "")
+        or (_doubt_of_lags(memory, level) if clocks_differ else "")
+        or _doubt(memory, level, behind_policer)
+    )
     if memory.verdict != "cannot_tell" and not doubt:
-        return SharedResult(memory, memory, jitter_ns, level)
-    exact = jitter_ns <= MAX_JITTER_NS
-    by_level = level.verdict != "cannot_tell" and doubt != CONTRADICTION
-    if by_level and not (exact and level.verdict == "separate"):
-        return SharedResult(level, _withdrawn(memory, doubt, level), jitter_ns, level)
-    buckets = one_bucket_or_two(a, b)
+        return result
     memory = _withdrawn(memory, doubt, level)
+    exact = result.jitter_ns <= MAX_JITTER_NS
+    by_level = level.verdict != "cannot_tell" and doubt != CONTRADICTION
+    by_level = by_level and not (together and level.verdict == "shared")
+    if by_level and not (exact and level.verdict == "separate"):
+        return replace(result, decided_by=level, memory=memory)
+    buckets = one_bucket_or_two(a, b)
+    result = replace(result, decided_by=memory, memory=memory, buckets=buckets)
     if by_level and buckets.verdict != "shared":
-        return SharedResult(level, memory, jitter_ns, level, buckets)
+        return replace(result, decided_by=level)
     if buckets.verdict != "cannot_tell":
-        return SharedResult(buckets, memory, jitter_ns, level, buckets)
-    return SharedResult(memory, memory, jitter_ns, level, buckets)
+        return replace(result, decided_by=buckets)
+    return result
 
 
 def _doubt(memory: MemoryResult, level: LevelResult, behind_policer: bool) -> str:

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows in step: a simulated flow and its copy, behind policers alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weir.analysis.detectors import FlowEvents
+from weir.analysis.detectors.level import LOADS_IN_STEP, bucket_level
+from weir.analysis.detectors.memory import frame_memory
+from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.detectors.step import IN_STEP, in_step
+from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
+from weir.analysis.tables import Floats
+
+SECONDS = 12.0
+
+
+@pytest.fixture(scope="module")
+def flow() -> FlowEvents:
+    return generate(SCENARIOS["cubic-separate"], 3, SECONDS)[0]
+
+
+def later(flow: FlowEvents, by_ns: int, after: float = 0.0) -> FlowEvents:
+    """The flow `by_ns` later, from this part of its packets on."""
+    late = np.arange(len(flow.sent_ns)) >= after * len(flow.sent_ns)
+    return replace(flow, sent_ns=flow.sent_ns + by_ns * late, rtt_sent_ns=flow.rtt_sent_ns + by_ns)
+
+
+def test_no_policer_in_common_is_found_if_the_flows_are_in_step(flow: FlowEvents) -> None:
+    other = later(flow, 1_000)
+    memory = frame_memory(flow, other)
+    assert memory.verdict == "shared", "a bucket's memory cannot tell"
+    found = shared_policer(flow, other)
+    assert found.verdict == "cannot_tell", found.reason
+    assert found.reason.startswith("the flows send in step")
+    assert found.in_step == pytest.approx(1.0, abs=0.01)
+    assert found.detail()["in_step"] == found.in_step
+
+
+def test_fitted_buckets_find_two_policers_of_flows_that_are_in_step_for_a_part_of_the_time() -> None:
+    rng = np.random.default_rng(1)
+    together, *apart = (np.sort(rng.uniform(0, 20, 10_000)) for _ in range(3))
+    a, b = (alone_in_bucket(np.concatenate([together, 20 + its])) for its in apart)
+    found = shared_policer(a, b)
+    assert found.in_step == pytest.approx(0.5, abs=0.1)
+    assert found.verdict == "separate", found.reason
+    assert found.decided_by is found.buckets
+
+
+def alone_in_bucket(at_s: Floats) -> FlowEvents:
+    """Frames at these times, policed at 5 Mbit/s with a bucket of 20 kB."""
+    level, now, lost = 20_000.0, 0.0, []
+    for at in at_s.tolist():
+        level, now = min(20_000.0, level + 625_000 * (at - now)), at
+        lost.append(level < 1514)
+        level -= 0 if lost[-1] else 1514
+    return FlowEvents((at_s * 1e9).astype(np.int64), np.full(len(at_s), 1448), np.array(lost), 20_000_000)
+
+
+def test_flows_are_in_step_whatever_their_clocks_say(flow: FlowEvents) -> None:
+    a, b = (replace(one, clock_error_ns=2_000_000) for one in (flow, later(flow, 1_300_000)))
+    measured = in_step(a, b)
+    assert measured == pytest.approx(1.0, abs=0.05)
+    assert shared_policer(a, b).verdict == "cannot_tell"
+    apart = in_step(flow, later(flow, 1_300_000))
+    assert apart is not None
+    assert apart < IN_STEP
+
+
+@pytest.mark.parametrize(("jitter_s", "told"), [(2e-5, True), (1e-4, True), (5e-3, False)])
+def test_jitter_hides_step_only_where_it_is_coarser_than_a_buckets_memory(
+    flow: FlowEvents, jitter_s: float, told: bool
+) -> None:
+    rng = np.random.default_rng(5)
+    measured = in_step(*(with_jitter(one, jitter_s, rng) for one in (flow, later(flow, 1_000))))
+    print(f"{jitter_s * 1e3:g} ms: {measured}")
+    assert (measured is not None) == told
+    assert measured is None or measured >= IN_STEP
+
+
+def test_the_level_sees_step_through_jitter(flow: FlowEvents) -> None:
+    rng = np.random.default_rng(5)
+    found = bucket_level(*(with_jitter(one, 1e-3, rng) for one in (flow, later(flow, 1_000))))
+    assert found.load_correlation is not None
+    assert found.load_correlation >= LOADS_IN_STEP
+    assert found.verdict == "cannot_tell", found.reason
+    assert "in step" in found.reason
+
+
+@pytest.mark.parametrize("scenario", ["cubic-shared", "bbr-shared", "cubic-separate", "bbr-separate"])
+def test_flows_that_differ_a_little_are_not_in_step(scenario: str) -> None:
+    a, b = generate(SCENARIOS[scenario], 3, SECONDS)
+    measured, correlation = in_step(a, b), bucket_level(a, b).load_correlation
+    print(f"{scenario}: {measured}, correlation {correlation}")
+    assert measured is not None
+    assert measured < IN_STEP
+    assert correlation is not None
+    assert correlation < LOADS_IN_STEP
+
+
+def test_without_common_time_or_packets_nothing_is_said(flow: FlowEvents) -> None:
+    few = FlowEvents(flow.sent_ns[:20], flow.size_bytes[:20], flow.lost[:20], flow.min_rtt_ns)
+    assert in_step(flow, few) is None
+    assert in_step(flow, later(flow, int(100e9))) is None
