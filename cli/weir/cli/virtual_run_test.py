@@ -37,6 +37,14 @@ policers:
   - {{name: common, rate: 10 Mbit/s, burst: 20 ms, match: [{{to: client}}]}}
 """
 
+DATAGRAMS = """
+name: virtual
+hosts: {client: {delay: 5 ms}, server: {delay: 5 ms}}
+flows:
+  - {name: other, from: server, to: client, protocol: udp, rate: 100 kbit/s, datagram: 500 B, duration: 2 s}
+  - {name: paced, from: server, to: client, protocol: udp, rate: 1 Mbit/s, duration: 1 s, start: 1 s}
+"""
+
 
 pytestmark = [
     needs_real_kernel,
@@ -47,10 +55,10 @@ pytestmark = [
 class VirtualRun:
     """`weir run --time virtual` in a folder."""
 
-    def __init__(self, folder: Path, *options: str, duration: str = "6 s") -> None:
+    def __init__(self, folder: Path, *options: str, duration: str = "6 s", text: str | None = None) -> None:
         self.folder, self.marker = folder, uuid.uuid4().hex
         config = folder / "virtual.yaml"
-        config.write_text(EXPERIMENT.format(duration=duration))
+        config.write_text(text or EXPERIMENT.format(duration=duration))
         weir = str(Path(sys.executable).with_name("weir"))
         self.process = subprocess.Popen(
             [
@@ -199,3 +207,18 @@ def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
     code, _ = run.end()
     assert code == 1
     assert any("128 MB are too little memory for the guest" in line for line in run.lines()), run.errors
+
+
+def test_datagrams_keep_to_their_rate_from_the_start(tmp_path: Path) -> None:
+    run = VirtualRun(tmp_path, text=DATAGRAMS)
+    code, _ = run.end()
+    assert code == 0, run.errors
+    records = RawPcapReader(str(run.run_dir / "pcap" / "server.pcap"))
+    sent = [(at.sec, at.usec) for _, at in records if at.wirelen == 1514]
+    times_s = [sec + nanoseconds / 1e9 for sec, nanoseconds in sent]
+    apart_s = 1472 * 8 / 1e6
+    ahead = [number - (at_s - times_s[0]) / apart_s for number, at_s in enumerate(times_s)]
+    print(f"{len(sent)} datagrams, up to {max(ahead):.2f} ahead of the rate")
+    # iperf3 compares its rate after each datagram, and for the first of them no time has passed.
+    assert max(ahead) <= 1.01
+    assert len(sent) == pytest.approx(1 / apart_s, abs=2)
