@@ -26,7 +26,8 @@ def check_changes(phase: PhaseConfig, experiment: ExperimentConfig, location: Lo
             valid = f"valid: {format_time(last_ns)} to less than {format_time(end_ns)}, the last flow's end"
             message = f"{format_time(change.at)} is out of order or too late; {valid}"
             yield Problem((*change_location, "at"), message)
-        last_ns = max(last_ns, change.at)
+        if change.at < end_ns:
+            last_ns = max(last_ns, change.at)
         if (change.policer is None) == (change.host is None):
             message = "changes a policer or the link to a host; valid: one of policer, host"
             yield Problem(change_location, message)

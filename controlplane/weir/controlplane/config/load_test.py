@@ -228,6 +228,16 @@ CASES = {
         "x.yaml:11: phases[0].changes[0].at: 4 s is out of order or too late; "
         "valid: 0 ns to less than 4 s, the last flow's end",
     ),
+    "a change in time, after one that is too late": (
+        (
+            "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
+            "phases:\n  - name: one\n    policers:\n"
+            "      - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}\n"
+            "    changes: [{at: 5 s, policer: p, rate: 4 Mbit/s}, {at: 1 s, policer: p, rate: 2 Mbit/s}]",
+        ),
+        "x.yaml:11: phases[0].changes[0].at: 5 s is out of order or too late; "
+        "valid: 0 ns to less than 4 s, the last flow's end",
+    ),
     "a change of nothing": (
         (
             "policers:\n  - {name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: b}]}",
