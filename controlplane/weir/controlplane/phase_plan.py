@@ -125,13 +125,17 @@ class PhasePlan:
         Raises:
             PlanError: the answer changes in the middle of the phase.
         """
-        answers = {plan._truth(one, other) for plan in (self, *(step.plan for step in self.steps))}
-        if len(answers) > 1:
+        answers = self.truths(one, other)
+        if len(set(answers)) > 1:
             raise PlanError(
                 f"whether {one.source} → {one.destination} and {other.source} → {other.destination} share a "
                 f"policer changes in phase {self.name}; valid: measured flows of one answer, or two phases"
             )
-        return answers.pop()
+        return answers[0]
+
+    def truths(self, one: FlowKey, other: FlowKey) -> tuple[Truth, ...]:
+        """The truth about two flows at the start of the phase and after each of its changes."""
+        return tuple(plan._truth(one, other) for plan in (self, *(step.plan for step in self.steps)))
 
     def _truth(self, one: FlowKey, other: FlowKey) -> Truth:
         policer = self.policer_of(one)

@@ -9,17 +9,26 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from weir.controlplane.attach import SUBNET, SWITCH_IP
+from weir.controlplane.attach import SUBNET, SWITCH_IP, attachment_of
 from weir.controlplane.config import COLLECTOR, ConfigError, ExperimentConfig, Location, Source
+from weir.controlplane.config.values import PROTOCOLS
+from weir.controlplane.errors import ControlPlaneError
+from weir.controlplane.phase_plan import FlowKey
+from weir.controlplane.plan import make_plan, measured_pairs
 from weir.controlplane.targets import TARGETS, lacks, lacks_in_a_run
+from weir.rundir.manifest import Truth
 from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.cards import card_problem
 from weir.topo.sandbox import SandboxError
 from weir.topo.sandbox_init import PRIVATE_FOLDER
 from weir.topo.tools import ToolMissingError
+from weir.topo.traffic import PortAllocator
 
 RUN_TARGETS = ("softswitch", "bmv2")
 """The switches that a run starts."""
+
+
+_SAID: dict[Truth, str] = {"shared": "share a bucket", "separate": "share none"}
 
 
 @dataclass(frozen=True)
@@ -149,6 +158,44 @@ def _of_everywhere(experiment: ExperimentConfig) -> Iterator[_Refusal]:
     if experiment.telemetry.collectors:
         message = "a run starts its own collector; valid: leave them out"
         yield _refuse(message, "telemetry", "collectors")
+    yield from _changing_truths(experiment)
+
+
+def _changing_truths(experiment: ExperimentConfig) -> Iterator[_Refusal]:
+    """Changes after which two measured flows share a policer and before which they do not, or vice versa."""
+    pairs = measured_pairs(experiment)
+    changes = (change for phase in experiment.effective_phases() for change in phase.changes)
+    if not pairs or all(change.match is None for change in changes):
+        return
+    try:
+        wired = experiment.switch.target != "softswitch"
+        plan = make_plan(experiment, attachment_of(experiment), wired=wired)
+    except ControlPlaneError:
+        return  # the run plans it again and fails with this error before its first packet
+    ports = PortAllocator()
+    for index, phase in enumerate(plan.phases):
+        keys = {
+            flow.name: FlowKey(
+                flow.source,
+                flow.destination,
+                PROTOCOLS[flow.protocol],
+                *ports.next(),
+                ip_version=flow.ip_version,
+            )
+            for flow in experiment.flows
+        }
+        for _ in experiment.background:
+            ports.next()
+        for one, other in pairs:
+            before, *later = phase.truths(keys[one], keys[other])
+            number = next((number for number, truth in enumerate(later) if truth != before), None)
+            if number is not None:
+                yield _refuse(
+                    f"the measured flows {one} and {other} {_SAID[before]} before this change, and "
+                    f"{_SAID[later[number]]} after it; valid: two phases, or only one of them measured",
+                    *("phases", index, "changes", number),
+                    where=f"phases[{index}].changes[{number}].match",
+                )
 
 
 def _beyond(experiment: ExperimentConfig, target: str) -> Iterator[_Refusal]:

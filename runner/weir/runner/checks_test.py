@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from weir.analysis.detectors import PAIR_DETECTORS
-from weir.controlplane.config import ConfigError, load_experiment, parse_experiment
+from weir.controlplane.config import ConfigError, Source, load_experiment, parse_experiment
 from weir.runner.checks import check_machine, check_place, check_runnable
 from weir.runner.prepare import TimeChoice, new_run_of
 from weir.topo.bmv2proc import BMV2
@@ -83,6 +83,36 @@ def test_a_run_in_virtual_time_may_name_its_kernel() -> None:
     experiment = parse_experiment(VALID.replace("hosts:", "time: virtual\nkernel: 6.12\nhosts:"))
     assert (experiment.time, experiment.kernel) == ("virtual", "6.12")
     check_runnable(experiment, PATH)
+
+
+MOVING = """\
+name: moving
+hosts: {a: {}, b: {}, c: {rate: 9 Mbit/s, queue: 30 kB}}
+flows:
+  - {name: one, from: a, to: c, duration: 9 s, measured: true}
+  - {name: other, from: b, to: c, duration: 9 s, measured: true}
+phases:
+  - name: first
+    policers: [{name: p, rate: 8 Mbit/s, burst: 20 ms, match: [{to: c}]}]
+    changes:
+      - {at: 1 s, policer: p, rate: 4 Mbit/s}
+      - {at: 2 s, host: c, delay: 3 ms}
+      - {at: 3 s, policer: p, match: [{from: a}]}
+"""
+
+
+def test_a_change_of_whether_measured_flows_share_a_policer_is_refused_before_the_run() -> None:
+    with pytest.raises(ConfigError) as error:
+        check_runnable(parse_experiment(MOVING), PATH, Source.parse(MOVING, str(PATH)))
+    assert error.value.lines == (
+        "x.yaml:12: phases[0].changes[2].match: the measured flows one and other share a bucket before this "
+        "change, and share none after it; valid: two phases, or only one of them measured",
+    )
+    one_measured = MOVING.replace(
+        "from: b, to: c, duration: 9 s, measured: true", "from: b, to: c, duration: 9 s"
+    )
+    check_runnable(parse_experiment(one_measured), PATH)
+    check_runnable(parse_experiment(MOVING.replace("from: a}]", "from: [a, b]}]")), PATH)
 
 
 ON_BMV2 = """\
