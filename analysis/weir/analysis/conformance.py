@@ -54,7 +54,8 @@ class Conformance:
     `rate_error_percent`: the same from a drop to the first drop at least T later. The bucket held less than a
     frame at both ends, so this is the error of the rate, without changes of the bucket's level.
     `deviation_percent`: the figure to quote, the larger of saturated deviation and positive excess; None when
-    the policer was not saturated and no window exceeded the bound.
+    the policer was not saturated and no window exceeded the bound. `offered_bps` is the rate of all packets,
+    from the first to the last; None where their times do not differ.
     """
 
     window_s: float
@@ -66,6 +67,7 @@ class Conformance:
     deviation_percent: float | None
     first_burst: FirstBurst | None
     long_run: LongRun | None = None
+    offered_bps: float | None = None
 
 
 def bucket_deficit(
@@ -170,6 +172,7 @@ def conformance(
         deviation_percent=_figure(deviation, excess * 100),
         first_burst=first_burst(times, sizes, pass_, rate_bps, burst_bytes),
         long_run=_long_run(times[drops], before[drops], full_before[drops + 1], rate_bps),
+        offered_bps=float(sizes[:-1].sum()) * 8e9 / float(times[-1] - times[0]),
     )
 
 

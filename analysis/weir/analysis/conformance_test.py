@@ -115,7 +115,7 @@ def test_the_long_run_is_the_rate_whatever_the_burst() -> None:
         assert found.long_run.span_s > 15
         assert found.long_run.error_percent == pytest.approx(0.0, abs=0.01)
         assert found.long_run.throughput_bps == pytest.approx(RATE_BPS, rel=1e-4)
-    agrees, said = agreement_of((), 0, found, None)
+    agrees, said = agreement_of((), 0, found, None, RATE_BPS)
     assert agrees
     assert said.endswith("from the rate, counters equal to captures")
 
@@ -125,18 +125,37 @@ def test_a_rate_half_a_percent_off_does_not_agree() -> None:
     assert found.long_run is not None
     print(found.long_run)
     assert found.long_run.error_percent == pytest.approx(0.6, abs=0.02)
-    assert agreement_of((), 0, found, None)[0] is False
+    assert agreement_of((), 0, found, None, RATE_BPS)[0] is False
+
+
+def test_why_a_policer_under_load_had_no_long_run() -> None:
+    slow = conformance(*policed(8, 3e6, rate_bps=1e6, burst_bytes=20_000), 1e6, 20_000)
+    assert slow.saturated_windows > 0
+    assert agreement_of((), 0, slow, None, 1e6)[1].endswith(
+        "1.5 MB on end: it was not full for 5 s and more, but less than that passed"
+    )
+    clumps = (
+        np.arange(8 * 20)[:, None] * 50_000_000 + np.arange(200) * 1000
+    )  # 200 frames at once, 20 a second
+    times = clumps.ravel()
+    sizes = np.full(len(times), FRAME, dtype=np.int64)
+    passed = np.tile(np.arange(200) < 2, 8 * 20)
+    found = conformance(times, sizes, passed, 40e6, 2 * FRAME)
+    assert found.offered_bps == pytest.approx(200 * 20 * FRAME * 8, rel=0.01)
+    assert agreement_of((), 0, found, None, 40e6)[1].endswith(
+        "1.5 MB on end: more was offered than its rate, but with gaps in which the bucket filled up"
+    )
 
 
 def test_the_reasons_why_it_is_unknown_whether_a_rate_was_kept() -> None:
     idle = conformance(*policed(20, 20e6), RATE_BPS, BURST_BYTES)
     short = conformance(*policed(2, 60e6), RATE_BPS, BURST_BYTES)
     assert idle.long_run is short.long_run is None
-    assert agreement_of((), 0, idle, None) == (
+    assert agreement_of((), 0, idle, None, RATE_BPS) == (
         None,
         "its bucket was never without being full for 1 s and 1.5 MB on end: less was offered than its rate",
     )
-    assert agreement_of((), 0, short, None) == (None, "its packets span less than 5 s")
-    assert agreement_of((), 0, None, "no packet met it") == (None, "no packet met it")
-    assert agreement_of((), 3, idle, None)[1].startswith("3 drop reports are lost")
-    assert agreement_of(("red is 4, reported 3",), 0, idle, None) == (False, "red is 4, reported 3")
+    assert agreement_of((), 0, short, None, RATE_BPS) == (None, "its packets span less than 5 s")
+    assert agreement_of((), 0, None, "no packet met it", RATE_BPS) == (None, "no packet met it")
+    assert agreement_of((), 3, idle, None, RATE_BPS)[1].startswith("3 drop reports are lost")
+    assert agreement_of(("red is 4, reported 3",), 0, idle, None, RATE_BPS) == (False, "red is 4, reported 3")

@@ -191,7 +191,7 @@ class PolicerCheck:
 
     counted_by_colour: int | None
     packets_met: int | None
-    sent_in_captures: int
+    sent_in_captures: int | None
     red: int | None
     reported_drops: int
     reports_lost: int
@@ -202,7 +202,8 @@ class PolicerCheck:
     def disagreements(self) -> list[str]:
         """A sentence for each pair of counts that differs; empty when all agree."""
         found = []
-        if self.counted_by_colour is not None and self.counted_by_colour != self.sent_in_captures:
+        known = self.counted_by_colour is not None and self.sent_in_captures is not None
+        if known and self.counted_by_colour != self.sent_in_captures:
             found.append(
                 f"green + yellow + red is {self.counted_by_colour:,} packets, but the senders' captures hold "
                 f"{self.sent_in_captures:,} of its flows"

@@ -174,6 +174,7 @@ class ConformanceResult(_Model):
     deviation_percent: float | None
     first_burst: FirstBurstResult | None
     long_run: LongRunResult | None = None
+    offered_bps: float | None = None
 
 
 class PolicerResult(_Model):
@@ -190,8 +191,9 @@ class PolicerResult(_Model):
     red: int | None
     packets_met: int | None
     passed_bytes: int | None
-    sent_in_captures: int
-    passed_bytes_in_captures: int
+    sent_in_captures: int | None
+    """None, as the next one, if flows came to the policer or left it during the phase."""
+    passed_bytes_in_captures: int | None
     reported_drops: int
     reports_lost: int
     disagreements: tuple[str, ...]

@@ -21,6 +21,7 @@ AGREEMENT_PERCENT = 0.5
 """Largest difference of the long-run throughput from the configured rate that counts as agreement."""
 
 NOT_PLAIN = "its verdicts, colours or changes are not those of one plain token bucket"
+REMATCHED = "flows came to it or left it during the phase, so the captures do not show which packets met it"
 
 COLOURS = ("green", "yellow", "red")
 
@@ -32,10 +33,12 @@ def members(flows: Sequence[Directed], phase: Phase, policer: Policer) -> list[D
 
 def dropped_here(packets: Packets, policer: Policer) -> Bools:
     """Mark the packets that this policer dropped; a later queue drops packets of colours that pass."""
+    cells = range(policer.index, policer.index + policer.cells)
+    dropped = packets.dropped & (packets.policer >= cells.start) & (packets.policer < cells.stop)
     if policer.dropped_colours is None:
-        return packets.dropped
+        return np.asarray(dropped, dtype=bool)
     drops = np.array([colour in policer.dropped_colours for colour in COLOURS])
-    return np.asarray(packets.dropped & drops[packets.colour], dtype=bool)
+    return np.asarray(dropped & drops[packets.colour], dtype=bool)
 
 
 def at_policer(flow: Directed, fit: AlignedClock) -> Ints:
@@ -45,9 +48,16 @@ def at_policer(flow: Directed, fit: AlignedClock) -> Ints:
     return np.where(packets.dropped, packets.ingress_ns, passed)
 
 
+def rematched(phase: Phase) -> bool:
+    """Whether a change replaced a policer's matches: then flows of all policers may have moved."""
+    return any(change.match for change in phase.changes)
+
+
 def _check_conformance(
-    flows: Sequence[Directed], policer: Policer, fits: Mapping[str, AlignedClock]
+    flows: Sequence[Directed], phase: Phase, policer: Policer, fits: Mapping[str, AlignedClock]
 ) -> tuple[Conformance | None, str | None]:
+    if rematched(phase):
+        return None, REMATCHED
     if not flows:
         return None, "no packet met it"
     if not policer.plain:
@@ -107,28 +117,35 @@ def policer_result(
     fits: Mapping[str, AlignedClock],
 ) -> PolicerResult:
     """Compare one policer's counters with its packets in the captures and with its configuration."""
+    moved = rematched(phase)
     its_flows = members(flows, phase, policer)
+    droppable = [f for f in flows if f.phase is phase] if moved else its_flows
     counters = policer.counters
-    here = {f.label: dropped_here(f.packets, policer) for f in its_flows}
-    passed_bytes = sum(int(f.packets.wire_length[~here[f.label]].sum()) for f in its_flows)
+    here = {f.label: dropped_here(f.packets, policer) for f in droppable}
+    sent = passed_bytes = None
+    if not moved:
+        sent = sum(len(f.packets) for f in its_flows)
+        passed_bytes = sum(int(f.packets.wire_length[~here[f.label]].sum()) for f in its_flows)
     dropped = passed = None
     if counters is not None and policer.dropped_colours is not None:
         dropped = counters.of(policer.dropped_colours)
         passed = counters.of(set(COLOURS) - set(policer.dropped_colours))
-    reports_lost = sum(accounts[f.label].reports_lost for f in its_flows)
+    reports_lost = sum(accounts[f.label].reports_lost for f in droppable)
     check = PolicerCheck(
         counted_by_colour=None if counters is None else counters.packets,
         packets_met=policer.packets_met,
-        sent_in_captures=sum(len(f.packets) for f in its_flows),
+        sent_in_captures=sent,
         red=None if dropped is None else dropped.packets,
-        reported_drops=sum(int(here[f.label].sum()) for f in its_flows),
+        reported_drops=sum(int(here[f.label].sum()) for f in droppable),
         reports_lost=reports_lost,
         # A dropped packet whose report was lost seems to have passed, so bytes cannot be compared then.
-        passed_bytes_counted=None if passed is None or reports_lost else passed.bytes,
+        passed_bytes_counted=None if passed is None or reports_lost or moved else passed.bytes,
         passed_bytes_in_captures=passed_bytes,
     )
-    figure, note = _check_conformance(its_flows, policer, fits)
-    agrees, agreement = agreement_of(check.disagreements, reports_lost, figure, note)
+    figure, note = _check_conformance(its_flows, phase, policer, fits)
+    agrees, agreement = agreement_of(
+        check.disagreements, reports_lost, figure, note, policer.applied_rate_bps
+    )
     return PolicerResult(
         name=policer.name,
         phase=phase.name,
@@ -153,8 +170,20 @@ def policer_result(
     )
 
 
+def _why_no_long_run(figure: Conformance, rate_bps: float) -> str:
+    if figure.saturated_windows:
+        return f"it was not full for {figure.window_s:g} s and more, but less than that passed"
+    if figure.offered_bps is not None and figure.offered_bps > rate_bps:
+        return "more was offered than its rate, but with gaps in which the bucket filled up"
+    return "less was offered than its rate"
+
+
 def agreement_of(
-    disagreements: Sequence[str], reports_lost: int, figure: Conformance | None, note: str | None
+    disagreements: Sequence[str],
+    reports_lost: int,
+    figure: Conformance | None,
+    note: str | None,
+    rate_bps: float,
 ) -> tuple[bool | None, str]:
     """Whether long-run throughput, counters and configured rate agree, with details or the reason.
 
@@ -176,7 +205,7 @@ def agreement_of(
     if figure.long_run is None:
         return None, (
             f"its bucket was never without being full for {LONG_RUN_NS / 1e9:g} s and "
-            f"{LONG_RUN_BYTES / 1e6:g} MB on end: less was offered than its rate"
+            f"{LONG_RUN_BYTES / 1e6:g} MB on end: {_why_no_long_run(figure, rate_bps)}"
         )
     found = figure.long_run
     said = (

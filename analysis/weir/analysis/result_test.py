@@ -68,6 +68,35 @@ def test_policer_counts_agree_and_the_rate_is_kept(run: tuple[Path, SyntheticJoi
         assert first.expected_bytes - 2 * 1514 < first.passed_bytes < first.expected_bytes + 2 * 1514
 
 
+def test_counts_of_a_policer_that_flows_left_are_not_compared_with_its_flows(tmp_path: Path) -> None:
+    joined = write_run(tmp_path, seconds=6)
+    phases = json.loads((tmp_path / "manifest.json").read_text())["phases"]
+    policer = phases[1]["policers"][0]
+    policer["packets_met"] -= 100
+    policer["counters"]["green"] = {
+        "packets": policer["counters"]["green"]["packets"] - 100,
+        "bytes": policer["counters"]["green"]["bytes"] - 151_400,
+    }
+    change = {"at_s": 3.0, "name": policer["name"], "index": policer["index"], "cells": 1, "match": True}
+    phases[1]["changes"] = [change | {"rate_bps": policer["rate_bps"], "burst_bytes": policer["burst_bytes"]}]
+    edit(tmp_path, "manifest.json", {"phases": phases})
+    result = analyse(tmp_path, joined)
+    assert result.explained, result.headline
+    common, left, _ = result.policers
+    assert common.sent_in_captures == common.packets_met
+    assert (left.sent_in_captures, left.passed_bytes_in_captures, left.agrees) == (None, None, None)
+    assert left.reported_drops == left.red
+    assert left.agreement.startswith("flows came to it or left it during the phase")
+
+    policer["counters"]["red"]["packets"] += 1
+    policer["packets_met"] += 1
+    edit(tmp_path, "manifest.json", {"phases": phases})
+    _, left, _ = analyse(tmp_path, joined).policers
+    assert left.disagreements == (
+        f"{left.red:,} red packets, but {left.reported_drops:,} drop reports and 0 known lost",
+    )
+
+
 def test_clocks_are_aligned_by_the_dropped_packets(run: tuple[Path, SyntheticJoin, Result]) -> None:
     _, _, result = run
     assert {clock.host for clock in result.clocks} == {"server1", "server2", "server3"}

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from weir.analysis.clocks import AlignedClock
-from weir.analysis.policers import at_policer, dropped_here, members
+from weir.analysis.policers import at_policer, dropped_here, members, rematched
 from weir.analysis.run_data import Directed
 from weir.analysis.tables import Floats
 from weir.analysis.timeseries import flow_series
@@ -75,7 +75,7 @@ def _phase_series(
                 found = flow_series(flow.packets, None, start_ns, end, rtt_ns)
                 yield flow.label, PER_RTT, found.time_s, found.received_bps
     for policer in phase.policers:
-        if policer.cells == 1:
+        if policer.cells == 1 and not rematched(phase):
             yield from _policer_series(policer, members(flows, phase, policer), fits, start_ns, step_ns)
 
 
