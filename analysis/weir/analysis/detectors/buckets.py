@@ -35,6 +35,14 @@ class BucketsResult:
     rate_bps: float | None = None
     burst_bytes: float | None = None
 
+    @property
+    def two_fit_as_well(self) -> bool:
+        """Whether a bucket of its own explains each flow's losses about as well as one explains both flows'.
+
+        That is so of flows in step: behind two buckets alike they fit one of twice the size, too.
+        """
+        return self.together is None or self.alone is None or min(self.alone) >= self.together - BETTER
+
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
         return {
@@ -72,9 +80,7 @@ def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
     scores = f"{together:.2f} of the losses explained together, {alone[0]:.2f} and {alone[1]:.2f} alone"
     of_both = skill(together, np.concatenate(lost))
     of_each = min(skill(score, its) for score, its in zip(alone, lost, strict=True))
-    # Flows in step behind two buckets alike fit one of twice the size, too, but each fits its own as well.
-    one_is_needed = max(alone) - BETTER < together > min(alone) + BETTER
-    if together >= MIN_SCORE and of_both >= MIN_SKILL and one_is_needed:
+    if together >= MIN_SCORE and of_both >= MIN_SKILL and together > max(alone) - BETTER:
         return BucketsResult("shared", f"one bucket fits better: {scores}", *numbers)
     if min(alone) >= MIN_SCORE and of_each >= MIN_SKILL and min(alone) > together + BETTER:
         return BucketsResult("separate", f"two buckets fit better: {scores}", *numbers)

@@ -82,14 +82,13 @@ class SharedResult:
 
 def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     """Do two flows share a policer? See the module's text."""
-    memory, level = frame_memory(a, b), bucket_level(a, b)
-    step = in_step(a, b) if "shared" in (memory.verdict, level.verdict) else None
+    memory, level, step = frame_memory(a, b), bucket_level(a, b), in_step(a, b)
     result = SharedResult(memory, memory, max(a.jitter_ns, b.jitter_ns), level, in_step=step)
     behind_policer = a.behind_policer or b.behind_policer
     clocks_differ = max(a.clock_error_ns, b.clock_error_ns) > 0
     together = step is not None and step >= IN_STEP
     doubt = (
-        (TOGETHER if together and memory.verdict != "separate" else "")
+        (TOGETHER if together and "shared" in (memory.verdict, level.verdict) else "")
         or (_doubt_of_lags(memory, level) if clocks_differ else "")
         or _doubt(memory, level, behind_policer)
     )
@@ -97,15 +96,15 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
         return result
     memory = _withdrawn(memory, doubt, level)
     exact = result.jitter_ns <= MAX_JITTER_NS
-    by_level = level.verdict != "cannot_tell" and doubt != CONTRADICTION
-    by_level = by_level and not (together and level.verdict == "shared")
+    by_level = level.verdict != "cannot_tell" and doubt not in (CONTRADICTION, TOGETHER)
     if by_level and not (exact and level.verdict == "separate"):
         return replace(result, decided_by=level, memory=memory)
     buckets = one_bucket_or_two(a, b)
     result = replace(result, decided_by=memory, memory=memory, buckets=buckets)
-    if by_level and buckets.verdict != "shared":
+    one_fits = buckets.verdict == "shared" and not (together and buckets.two_fit_as_well)
+    if by_level and not one_fits:
         return replace(result, decided_by=level)
-    if buckets.verdict != "cannot_tell":
+    if one_fits or buckets.verdict == "separate":
         return replace(result, decided_by=buckets)
     return result
 

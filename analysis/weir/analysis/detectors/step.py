@@ -37,6 +37,8 @@ def in_step(a: FlowEvents, b: FlowEvents) -> float | None:
 
     None if the times are too coarse to tell, or the flows have too few packets while both run.
     """
+    if min(len(a.sent_ns), len(b.sent_ns)) < MIN_PACKETS:
+        return None
     start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
     if start >= end:
         return None
