@@ -46,6 +46,9 @@ INFLATED_S = 0.005
 MIN_EVENTS, MOST_LONGER = 8, 0.2
 """Losses of a queue, of several flows: half of 8 or more events met RTTs that a fifth of the samples exceed.
 At simulated policers with other traffic 24 % and more exceeded them (seeds below 60)."""
+MIN_RUNS = 5
+"""Runs of losses between packets that passed. A path that fails now and then loses all packets of a time, and
+a bucket of a low enough rate explains one such time, or a few. Real policers had 9 runs and more."""
 CHANCE = 0.25
 """As likely as this, or more, losses elsewhere would all meet RTTs as long, by chance. The one loss at a real
 shaper met an RTT that a fifth of the samples reached."""
@@ -66,6 +69,11 @@ class _Group:
     def passed_rate(self) -> float:
         """Bytes/s that passed: the least rate of a bucket for all these flows."""
         return float(self.packets.length[~self.packets.lost].sum() / self.packets.time_s[-1])
+
+    @property
+    def loss_runs(self) -> int:
+        """How often losses began: a run of them ends with a packet that passes."""
+        return int(np.count_nonzero(np.diff(self.packets.lost.astype(np.int8), prepend=0) == 1))
 
     def score_of(self, flow: int) -> float:
         """One flow's losses explained ÷ (its losses + its packets that should have been lost)."""
@@ -293,14 +301,21 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
                 f"queue of that size"
             )
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+    runs = detail["loss_runs"] = group.loss_runs
+    if runs < MIN_RUNS:
+        reason = (
+            f"the losses are those of {bucket}{beside}, but they came in {plural(runs, 'run')} in which no "
+            "packet passed, as when a path fails for a time: too few to show a bucket"
+        )
+        return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
     unsure = "" if fit.refilled else "; the burst assumes that the bucket was full at the first packet"
+    if fit.burst_high == inf:
+        unsure += ", and may be larger, since the flow had sent before the capture began"
     if fit.rate_high > WIDE * fit.rate_low:
         ends = f"{fit.rate_low * 8 / 1e6:.2f} to {fit.rate_high * 8 / 1e6:.2f}"
-        unsure += (
-            f"; any rate from {ends} Mbit/s does, as the bucket is full again before each burst of packets"
-        )
-    elif fit.burst_high == inf:
-        unsure += ", and may be larger, since the flow had sent before the capture began"
+        unsure += f"; any rate from {ends} Mbit/s does"
+        if fit.refilled:
+            unsure += ", as the bucket is full again before each burst of packets"
     blind = "" if wait is not None else "; no RTT in this capture could show a queue"
     reason = (
         f"{bucket}{beside} explains {threshold.hits} of {plural(count, 'loss', 'losses')} and contradicts "

@@ -326,6 +326,21 @@ def test_a_flow_of_which_nothing_passed_shows_no_rate(rng: np.random.Generator) 
     assert found.reason == f"{len(time_s)} of {len(time_s)} packets lost, so no rate shows"
 
 
+@pytest.mark.parametrize("again_s", [None, 5.0])
+def test_a_path_that_fails_is_no_policer(again_s: float | None) -> None:
+    """What was in flight is lost and so is what is sent again, until the path works again or for ever."""
+    sent_s = np.arange(300) * 0.01
+    failed_s = np.concatenate([3 + 0.001 * np.arange(25), 3.2 + 0.2 * 1.5 ** np.arange(10)])
+    failed_s = failed_s if again_s is None else failed_s[failed_s < again_s]
+    after_s = np.empty(0) if again_s is None else again_s + 0.1 * np.arange(20)
+    time_s = np.concatenate([sent_s, failed_s, after_s])
+    lost = (time_s >= 3) & (time_s < (again_s or np.inf))
+    [found] = detect_policing([trace(time_s, lost)])
+    assert (found.verdict, found.rate_bps) == ("cannot_tell", None)
+    assert found.detail["loss_runs"] == 1
+    assert "they came in 1 run in which no packet passed, as when a path fails" in found.reason
+
+
 def test_few_losses_with_queueing_delay_are_not_a_policers(rng: np.random.Generator) -> None:
     time_s = bursts(rng, 5, RATE)
     lost = np.zeros(len(time_s), dtype=bool)
