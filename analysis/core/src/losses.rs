@@ -126,7 +126,7 @@ impl Scan {
             let Some(batch) = self.packets.next()? else {
                 tracker.finish(sink);
                 if let Some(reader) = self.packets.end() {
-                    *notes = Notes::new(reader, tracker.flows());
+                    *notes = Notes::new(reader, self.packets.merged(), tracker.flows());
                 }
                 return Ok(false);
             };
@@ -137,7 +137,7 @@ impl Scan {
                     }
                     None => *not_ip += 1,
                 }
-                *records += 1;
+                *records += u64::from(packet.begins_record);
             }
             self.packets.reuse(batch);
         }

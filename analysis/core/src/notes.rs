@@ -16,6 +16,8 @@ pub struct Notes {
     pub untimed: u64,
     /// Packets that the capture lost, by its own statistics.
     pub dropped: u64,
+    /// Frames that were read as the several segments that they hold.
+    pub merged: u64,
     /// Bytes that were acknowledged but are not in the capture.
     pub missed_bytes: u64,
     /// Data packets that are in the capture twice.
@@ -25,15 +27,17 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// The notes on a capture that was read to its end, and on its flows.
+    /// The notes on a capture that was read to its end, with `merged` frames, and on its flows.
     pub fn new<'a>(
         reader: &CaptureReader<Source>,
+        merged: u64,
         flows: impl IntoIterator<Item = &'a Flow>,
     ) -> Self {
         let mut notes = Self {
             truncated: reader.truncated(),
             untimed: reader.untimed(),
             dropped: reader.dropped(),
+            merged,
             ..Self::default()
         };
         for flow in flows {
@@ -70,6 +74,13 @@ impl Notes {
             lines.push(format!(
                 "{file}: {} data packets are in the capture twice; the copies are not taken for retransmissions",
                 self.copies
+            ));
+        }
+        if self.merged > 0 {
+            lines.push(format!(
+                "{file}: {} frames hold several segments (TSO or GRO of the host that captured) and are read as these, all at \
+                 the frame's time",
+                self.merged
             ));
         }
         if self.missed_bytes > 0 {

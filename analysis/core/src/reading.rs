@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use weir_capture::{CaptureError, CaptureReader, Source};
 
 use crate::segment::Segment;
+use crate::segment::merged::SegmentSizes;
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +22,13 @@ const BATCH_RECORDS: usize = 1 << 11;
 /// Batches that are ready to be used.
 const BATCHES_AHEAD: usize = 2;
 
-/// A record of a capture.
+/// A record of a capture, or one of the segments that it consists of.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     /// Capture time.
     pub(crate) time_ns: i64,
+    /// Whether its record begins with it.
+    pub(crate) begins_record: bool,
     /// Whether `segment` is of this record.
     is_ip: bool,
     segment: Segment,
@@ -50,6 +53,7 @@ impl Batch {
     fn new() -> Self {
         let packet = Packet {
             time_ns: 0,
+            begins_record: true,
             is_ip: false,
             segment: Segment::EMPTY,
         };
@@ -65,19 +69,48 @@ impl Batch {
     }
 
     /// Reads the next records; false at the end of the capture.
-    fn read(&mut self, reader: &mut CaptureReader<Source>) -> Result<bool, CaptureError> {
+    fn read(
+        &mut self,
+        reader: &mut CaptureReader<Source>,
+        sizes: &mut SegmentSizes,
+    ) -> Result<bool, CaptureError> {
         self.count = 0;
-        for packet in &mut self.packets {
+        while self.count < BATCH_RECORDS {
             let Some(record) = reader.next_record()? else {
                 return Ok(false);
             };
+            let packet = &mut self.packets[self.count];
             packet.time_ns = record.time_ns;
+            packet.begins_record = true;
             packet.is_ip = packet
                 .segment
                 .read(record.link_type, record.bytes, record.wire_length);
             self.count += 1;
+            if packet.is_ip
+                && let Some(bytes) = sizes.of_merged(&packet.segment)
+            {
+                self.cut_last(bytes);
+            }
         }
         Ok(true)
+    }
+
+    /// Replaces the last packet by its segments with so much payload.
+    fn cut_last(&mut self, bytes: u32) {
+        let whole = self.packets[self.count - 1].clone();
+        let parts = whole.segment.payload_length.div_ceil(bytes);
+        for (number, at) in (0..parts).zip(self.count - 1..) {
+            let part = Packet {
+                begins_record: number == 0,
+                segment: whole.segment.part(number * bytes, bytes),
+                ..whole
+            };
+            match self.packets.get_mut(at) {
+                Some(packet) => *packet = part,
+                None => self.packets.push(part),
+            }
+            self.count = at + 1;
+        }
     }
 }
 
@@ -85,8 +118,15 @@ impl Batch {
 #[derive(Debug)]
 enum Message {
     Batch(Batch),
-    /// After the last batch: the reader at the end of the capture.
-    End(Result<Box<CaptureReader<Source>>, CaptureError>),
+    /// After the last batch.
+    End(Result<Box<End>, CaptureError>),
+}
+
+/// The end of a capture.
+#[derive(Debug)]
+struct End {
+    reader: CaptureReader<Source>,
+    sizes: SegmentSizes,
 }
 
 /// The packets of one capture.
@@ -96,7 +136,7 @@ pub(crate) struct Packets {
     messages: Mutex<Receiver<Message>>,
     used: Sender<Batch>,
     thread: Option<JoinHandle<()>>,
-    end: Option<Box<CaptureReader<Source>>>,
+    end: Option<Box<End>>,
 }
 
 impl Packets {
@@ -142,7 +182,12 @@ impl Packets {
 
     /// The reader, once it is at the end of the capture.
     pub(crate) fn end(&self) -> Option<&CaptureReader<Source>> {
-        self.end.as_deref()
+        self.end.as_ref().map(|end| &end.reader)
+    }
+
+    /// The number of frames that were read as several segments, at the end of the capture.
+    pub(crate) fn merged(&self) -> u64 {
+        self.end.as_ref().map_or(0, |end| end.sizes.merged)
     }
 }
 
@@ -152,15 +197,16 @@ fn read_all(
     to_consumer: &SyncSender<Message>,
     free: &Receiver<Batch>,
 ) {
+    let mut sizes = SegmentSizes::default();
     loop {
         let mut batch = free.try_recv().unwrap_or_else(|_| Batch::new());
-        let more = batch.read(&mut reader);
+        let more = batch.read(&mut reader, &mut sizes);
         if to_consumer.send(Message::Batch(batch)).is_err() {
             return;
         }
         let end = match more {
             Ok(true) => continue,
-            Ok(false) => Ok(Box::new(reader)),
+            Ok(false) => Ok(Box::new(End { reader, sizes })),
             Err(error) => Err(error),
         };
         let _ = to_consumer.send(Message::End(end));

@@ -7,6 +7,7 @@ mod delivery;
 mod imperfect;
 mod inference;
 mod join;
+mod merged;
 mod support;
 mod traces;
 mod transport;

@@ -31,13 +31,13 @@ pub(super) fn read_host(
     // The tracker numbers the flows of this capture, `index` those of all captures.
     let mut global: Vec<Option<u32>> = Vec::new();
     let mut last_ns = i64::MIN;
-    let mut number = 0;
+    let mut number: u64 = 0;
     let mut pieces = Pieces(&capture.clock);
     while let Some(batch) = packets.next()? {
         for packet in batch.packets() {
-            let time_ns = pieces.moved(number, packet.time_ns);
-            let this = number;
-            number += 1;
+            number += u64::from(packet.begins_record);
+            let this = number - 1; // a batch begins with a record
+            let time_ns = pieces.moved(this, packet.time_ns);
             last_ns = last_ns.max(time_ns);
             let Some(segment) = packet.segment() else {
                 joined.unmatched.not_ip += 1;
@@ -85,7 +85,7 @@ pub(super) fn read_host(
     joined.records.push(number);
     tracker.finish(&mut found);
     if let Some(reader) = packets.end() {
-        let notes = Notes::new(reader, tracker.flows());
+        let notes = Notes::new(reader, packets.merged(), tracker.flows());
         if notes.truncated {
             joined.truncated.push(capture.path.clone());
         }

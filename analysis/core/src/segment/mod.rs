@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The header fields that inference and join need, as plain values.
 
+pub(crate) mod merged;
 mod plain;
 #[cfg(test)]
 mod tests;
@@ -10,13 +11,27 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::{FlowKey, LinkType, OptionsEnd, Packet, SackBlocks, TcpFlags, Timestamps};
 
 const UDP_HEADER_BYTES: usize = 8;
+const ETHERNET_HEADER_BYTES: u32 = 14;
+
+/// The length of a frame with an Ethernet header in place of the captured one; VLAN tags stay.
+const fn of_ethernet(link_type: LinkType, wire_length: u32) -> u32 {
+    let captured = match link_type {
+        LinkType::Ethernet => return wire_length,
+        LinkType::RawIp => 0,
+        LinkType::LinuxCookedV1 => 16,
+        LinkType::LinuxCookedV2 => 20,
+    };
+    wire_length
+        .saturating_sub(captured)
+        .saturating_add(ETHERNET_HEADER_BYTES)
+}
 
 /// One IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// Directed 5-tuple; ports are 0 where they cannot be seen (later fragments, cut headers).
     pub key: FlowKey,
-    /// Bytes of the frame without FCS.
+    /// Bytes of the Ethernet frame without FCS, also where the capture has another link header or none.
     pub wire_length: u32,
     /// Bytes of the IP packet from its header on.
     pub ip_length: u32,
@@ -48,6 +63,8 @@ pub struct TcpSegment {
     pub sack: SackBlocks,
     /// SACK permitted, in SYN segments.
     pub sack_permitted: bool,
+    /// The maximum segment size, in SYN segments.
+    pub mss_bytes: Option<u16>,
     /// The capture ends within the options: more may have been sent than is known here.
     pub options_cut: bool,
 }
@@ -110,7 +127,7 @@ impl Segment {
         };
         Some(Self {
             key,
-            wire_length,
+            wire_length: of_ethernet(link_type, wire_length),
             ip_length: u32::try_from(ip.total_length()).unwrap_or(u32::MAX),
             payload_length: u32::try_from(payload).unwrap_or(u32::MAX),
             id: ip.identification().unwrap_or_else(|| {
@@ -132,6 +149,7 @@ impl Segment {
                     timestamps: options.timestamps,
                     sack: options.sack,
                     sack_permitted: options.sack_permitted,
+                    mss_bytes: options.mss_bytes,
                     options_cut: options.end == OptionsEnd::Cut,
                 }
             }),

@@ -88,6 +88,7 @@ fn tcp(payload: &[u8], length: u32, to: &mut Segment) -> Option<()> {
         timestamps: options.timestamps,
         sack: options.sack,
         sack_permitted: options.sack_permitted,
+        mss_bytes: options.mss_bytes,
         options_cut: options.end == OptionsEnd::Cut,
     });
     Some(())

@@ -82,3 +82,33 @@ fn plain_segments_of_both_versions_take_the_short_way() {
         );
     }
 }
+
+/// A capture by `tcpdump -i any` shows the lengths that one on the card does.
+#[test]
+fn the_length_is_that_of_the_ethernet_frame_whatever_the_link_header() {
+    let mut ip = vec![0; 40];
+    ip[..4].copy_from_slice(&[0x45, 0, 0x05, 0xdc]);
+    (ip[9], ip[32]) = (6, 0x50);
+    let mut cooked = [0_u8; 20];
+    let headers: [(LinkType, &[u8]); 4] = [
+        (
+            LinkType::Ethernet,
+            &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0],
+        ),
+        (LinkType::RawIp, &[]),
+        (
+            LinkType::LinuxCookedV1,
+            &[0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0],
+        ),
+        (LinkType::LinuxCookedV2, {
+            cooked[0] = 8;
+            &cooked
+        }),
+    ];
+    for (link_type, header) in headers {
+        let frame = [header, &ip].concat();
+        let wire_length = header.len() as u32 + 1500;
+        let segment = Segment::parse(link_type, &frame, wire_length).expect("IPv4");
+        assert_eq!(segment.wire_length, 1514, "{link_type:?}");
+    }
+}

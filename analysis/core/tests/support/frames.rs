@@ -14,6 +14,7 @@ pub struct Frame {
     pub timestamps: Option<(u32, u32)>,
     pub sack: Vec<(u32, u32)>,
     pub sack_permitted: bool,
+    pub mss: Option<u16>,
 }
 
 pub const FIN: u8 = 1;
@@ -28,6 +29,10 @@ impl Frame {
     /// Ethernet, IPv4 and TCP headers; the payload is not kept. Also the length on the wire.
     pub fn bytes(&self) -> (Vec<u8>, u32) {
         let mut options = Vec::new();
+        if let Some(mss) = self.mss {
+            options.extend([2, 4]);
+            options.extend(mss.to_be_bytes());
+        }
         if self.sack_permitted {
             options.extend([4, 2]);
         }
