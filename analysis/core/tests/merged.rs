@@ -122,3 +122,12 @@ fn without_a_handshake_only_what_no_ethernet_carries_is_several_segments() {
         assert_eq!(read(&pcap).flows[0].stats.packets, packets, "{payload}");
     }
 }
+
+#[test]
+fn a_handshake_with_a_tiny_mss_does_not_make_a_segment_of_each_byte() {
+    let mut pcap = handshake(Some(1));
+    pcap.frame(40 * MS, &data(0, 60_000, 0, 40));
+    let found = read(&pcap);
+    // 48 bytes less the 12 of the timestamps.
+    assert_eq!(found.flows[0].stats.packets, 1 + 60_000_u64.div_ceil(36));
+}

@@ -14,6 +14,8 @@ const MTU: u32 = 1500;
 /// The longest IP packet of Ethernet's jumbo frames.
 const JUMBO_MTU: u32 = 9216;
 const FIN: u8 = 1;
+/// The smallest that Linux takes (`TCP_MIN_SND_MSS`). With less, one frame of a hostile capture would be 65,000 segments.
+const LEAST_MSS: u32 = 48;
 /// Headers of IPv4 and TCP without options, which an MSS leaves out (RFC 9293 section 3.7.1).
 const IPV4_HEADERS: u32 = 40;
 const IPV6_HEADERS: u32 = 60;
@@ -57,8 +59,8 @@ impl SegmentSizes {
         let said = [frame.key, frame.key.reversed()];
         let mss = said.iter().filter_map(|key| self.mss_bytes.get(key)).min();
         let mtu = match mss {
-            Some(&mss) if frame.key.src.is_ipv4() => u32::from(mss) + IPV4_HEADERS,
-            Some(&mss) => u32::from(mss) + IPV6_HEADERS,
+            Some(&mss) if frame.key.src.is_ipv4() => u32::from(mss).max(LEAST_MSS) + IPV4_HEADERS,
+            Some(&mss) => u32::from(mss).max(LEAST_MSS) + IPV6_HEADERS,
             // Without a SYN, what is too long for any Ethernet has passed one in parts, unless it never left the host.
             None if frame.ip_length > JUMBO_MTU && !frame.key.src.is_loopback() => MTU,
             None => return None,
