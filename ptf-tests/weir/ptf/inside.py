@@ -20,6 +20,9 @@ from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir.topo.tools import ToolMissingError
 
+_MESSAGES = "weir.ptf.messages"
+"""By its name: imported here, it would replace modules of this process."""
+
 
 def main(stop: StopToken) -> int:
     """Run the tests; 0 when none failed."""
@@ -50,6 +53,7 @@ def _run(settings: Settings, logs: Path, stop: StopToken) -> int:
             logs,
             settings.names,
             settings.ptf_options,
+            modules=(_MESSAGES,) if _in_this_python(settings) else (),
         )
         code = tests.run(_environment(settings), stop)
         outcomes = read_record(logs / RECORD)
@@ -66,12 +70,17 @@ def _run(settings: Settings, logs: Path, stop: StopToken) -> int:
     return EXIT_FAILED if failed else 0
 
 
+def _in_this_python(settings: Settings) -> bool:
+    """Whether the tests run in the Python that has weir. Another one need not have it."""
+    return settings.python == sys.executable
+
+
 def _environment(settings: Settings) -> dict[str, str]:
     """Further variables for the tests."""
-    if settings.python != sys.executable:
+    if not _in_this_python(settings):
         return {}
-    # Tests import the modules of PyPI's `p4runtime`, generated for protobuf < 3.20. Of the protobuf that weir
-    # needs, only the pure Python implementation still loads them.
+    # Tests may bring modules generated for protobuf < 3.20. Of the protobuf that weir needs, only the pure
+    # Python implementation still loads such ones.
     name = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
     return {name: os.environ.get(name, "python")}
 

@@ -62,11 +62,14 @@ class PtfRun:
     options: Sequence[str] = ()
     socket: str | None = None
     """nanomsg address of the switch's packet ports, in place of interfaces."""
+    modules: Sequence[str] = ()
+    """Imported before the tests."""
 
     def command(self) -> list[str]:
         """The command line."""
         record = self.logs / RECORD
-        command = [str(self.python), recorder.__file__, str(record), str(self.ptf)]
+        modules = ",".join(self.modules)
+        command = [str(self.python), recorder.__file__, modules, str(record), str(self.ptf)]
         command += ["--test-dir", str(self.tests), "--allow-user"]
         command += ["--test-params", ";".join(f"{name}={value}" for name, value in self.params.items())]
         command += ["--log-file", str(self.logs / "ptf.log"), "--debug", "info"]

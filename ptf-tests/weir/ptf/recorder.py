@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the `ptf` program and records each test's outcome: `python recorder.py RECORD PTF ARGUMENT…`.
+"""Runs the `ptf` program and records each test's outcome: `python recorder.py MODULES RECORD PTF ARGUMENT…`.
 
 It runs in the Python of the tests, which may be another one than weir's: standard library only, and started
 by its path. RECORD gets a line of JSON when a test starts and one when it ends, so that a test that ends the
-process is known too.
+process is known too. MODULES are imported first, separated by commas; mostly there is none.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import runpy
 import sys
@@ -86,11 +87,13 @@ def _name(test: unittest.TestCase) -> str:
 
 def main() -> None:
     """Run PTF with its arguments, as if it had been started itself."""
-    record, program = sys.argv[1], sys.argv[2]
-    sys.argv = sys.argv[2:]
+    modules, record, program = sys.argv[1:4]
+    sys.argv = sys.argv[3:]
     # As if PTF had been started: the tests must not find this file's neighbours by their short names.
     if sys.path[0] == str(Path(__file__).parent):
         sys.path[0] = str(Path(program).parent)
+    for module in filter(None, modules.split(",")):
+        importlib.import_module(module)
     with Path(record).open("a") as lines:
         result = functools.partial(RecordingResult, lines)
         unittest.TextTestRunner = functools.partial(  # type: ignore[assignment, misc]
