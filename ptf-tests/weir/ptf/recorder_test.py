@@ -45,6 +45,9 @@ class Ends(unittest.TestCase):
 class SeesItsFolder(unittest.TestCase):
     def runTest(self): self.assertEqual(sys.path[0], os.path.dirname(os.path.abspath(__file__)))
 
+class FindsStatistics(unittest.TestCase):
+    def runTest(self): self.assertIn("statistics", sys.modules)
+
 names = sys.argv[1:]
 result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(globals()[name]() for name in names))
 sys.exit(not result.wasSuccessful())
@@ -57,9 +60,11 @@ def _run(tmp_path):
     program, record = tmp_path / "program.py", tmp_path / "results.jsonl"
     program.write_text(PROGRAM)
 
-    def with_tests(*names):
+    def with_tests(*names, modules=""):
         done = subprocess.run(
-            [sys.executable, recorder.__file__, record, program, *names], capture_output=True, text=True
+            [sys.executable, recorder.__file__, modules, record, program, *names],
+            capture_output=True,
+            text=True,
         )
         return done.returncode, read_record(record), done.stderr
 
@@ -108,6 +113,12 @@ def test_the_program_runs_as_if_it_had_been_started_itself(run):
     assert "SeesItsFolder" in said  # unittest's own lines
 
 
+def test_modules_are_imported_before_the_tests(run):
+    assert run("FindsStatistics")[0] == 1
+    code, _, said = run("FindsStatistics", modules="statistics,weir.ptf.results")
+    assert code == 0, said
+
+
 def test_no_record_is_no_outcome(tmp_path):
     assert read_record(tmp_path / "results.jsonl") == ()
 
@@ -128,6 +139,50 @@ def test_the_summary_has_a_line_for_each_test_and_the_numbers():
         "skipped  arp.Flood  0.00 s  only on hardware",
         "1 passed, 2 failed, 1 skipped",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            """Traceback (most recent call last):
+  File "nat.py", line 9, in runTest
+    verify_packet(self, packet, 2)
+AssertionError: Expected packet was not received on device 0, port 2.
+========== EXPECTED ==========
+dst        : DestMACField                        = '00:01:02:03:04:05' ('None')
+==============================
+
+""",
+            "AssertionError: Expected packet was not received on device 0, port 2.",
+        ),
+        (
+            """Traceback (most recent call last):
+  File "grpc.py", line 5, in first
+StopIteration
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "grpc.py", line 7, in __call__
+    raise _InactiveRpcError(state)
+    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with:
+\tstatus = StatusCode.FAILED_PRECONDITION
+\tdetails = "no forwarding pipeline is set"
+\tdebug_error_string = "FAILED_PRECONDITION:no forwarding pipeline is set"
+>
+""",
+            "grpc._channel._InactiveRpcError: <_InactiveRpcError of RPC that terminated with: "
+            'status = StatusCode.FAILED_PRECONDITION details = "no forwarding pipeline is set"',
+        ),
+        ("Traceback (most recent call last):\n  File", "  File"),
+        ("Traceback (most recent call last):\n\nKeyError: 1\n", "KeyError: 1"),
+        ("", ""),
+    ],
+)
+def test_the_reason_is_the_exception_and_not_the_last_line_of_a_long_message(text, reason):
+    assert Outcome("nat.Out", "error", 0.0, text).reason() == reason
 
 
 def test_junit_xml_has_each_test_with_its_group_time_and_reason(tmp_path):

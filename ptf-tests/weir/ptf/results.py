@@ -34,9 +34,23 @@ class Outcome:
         return self.outcome in _FAILED
 
     def line(self) -> str:
-        """One line; a test that did not pass shows the last line of its traceback, or its reason."""
-        why = self.text.strip().splitlines()[-1:]
-        return f"{self.outcome:<7}  {self.test}  {self.seconds:.2f} s" + (f"  {why[0]}" if why else "")
+        """One line; a test that did not pass shows its exception, or its reason."""
+        why = self.reason()
+        return f"{self.outcome:<7}  {self.test}  {self.seconds:.2f} s" + (f"  {why}" if why else "")
+
+    def reason(self) -> str:
+        """The traceback's line with the exception and its message; of other texts the last line.
+
+        The last line says nothing where a message has many: PTF shows all packets behind an AssertionError,
+        and gRPC has status and details in lines of their own, which come with the line that announces them.
+        """
+        lines = self.text.strip().splitlines()
+        starts = [number for number, line in enumerate(lines) if line.startswith("Traceback")]
+        for number in range(starts[-1] + 1 if starts else len(lines), len(lines)):
+            if lines[number][:1].strip():  # the frames are indented
+                details = lines[number + 1 : number + 3] if lines[number].endswith(":") else []
+                return " ".join([lines[number], *(line.strip() for line in details)])
+        return lines[-1] if lines else ""
 
 
 def read_record(path: Path) -> tuple[Outcome, ...]:
@@ -82,9 +96,8 @@ def write_junit(outcomes: Sequence[Outcome], path: Path) -> None:
         )
         tag = {"failed": "failure", "error": "error", "skipped": "skipped"}.get(outcome.outcome)
         if tag is not None:
-            text = _NOT_XML.sub("\ufffd", outcome.text)
-            last = text.strip().splitlines()[-1:]
-            ElementTree.SubElement(case, tag, message=last[0] if last else "").text = text
+            why, text = (_NOT_XML.sub("\ufffd", said) for said in (outcome.reason(), outcome.text))
+            ElementTree.SubElement(case, tag, message=why).text = text
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.ElementTree(suites).write(path, encoding="utf-8", xml_declaration=True)
