@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     };
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(stderr::writer)
+        .with_ansi(stderr::has_colours())
         .with_target(false)
         .without_time()
         // Without this a failed write panics; a full disk is no reason to stop forwarding.

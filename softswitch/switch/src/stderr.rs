@@ -4,7 +4,7 @@
 //! The thread starts when the program has given up its privileges, since a thread keeps what it began with. Until then lines
 //! are written at once.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use crate::line_queue::LineQueue;
@@ -25,6 +25,13 @@ pub fn start() -> io::Result<()> {
 /// A writer of whole lines, for `tracing_subscriber`.
 pub fn writer() -> impl Write {
     Lines
+}
+
+/// Whether lines may have colours: on a terminal, unless NO_COLOR is set (<https://no-color.org>). In a file they would be
+/// escape sequences between the words that readers search for.
+#[must_use]
+pub fn has_colours() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
 /// Writes a last line, and waits a second at most until all lines are written.

@@ -310,6 +310,26 @@ def test_a_log_that_cannot_be_written_stops_nothing(weir_switch: Path, tmp_path:
             assert client.stub.Capabilities(p4r.CapabilitiesRequest(device_id=DEVICE_ID)) is not None
 
 
+@pytest.mark.parametrize("reading", ["pipe", "terminal"])
+def test_a_log_has_colours_on_a_terminal_only(
+    weir_switch: Path, tmp_path: Path, reading: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    ours, its = os.openpty() if reading == "terminal" else os.pipe()
+    nowhere = tmp_path / "missing" / "stats.json"
+    # The switch warns of the missing folder.
+    with (
+        os.fdopen(ours, "rb", buffering=0) as log,
+        os.fdopen(its, "w") as stderr,
+        SwitchProcess(weir_switch, "--stats", str(nowhere), stderr=stderr),
+    ):
+        said = b""
+        while b"WARN" not in said:
+            said += log.read(65536)
+        nowhere.parent.mkdir()  # or the switch ends with an error
+    assert (b"\x1b" in said) == (reading == "terminal"), said
+
+
 def test_a_log_that_nobody_reads_stops_neither_packets_nor_the_end(
     weir_switch: Path, compiled: Compiled, tmp_path: Path
 ) -> None:

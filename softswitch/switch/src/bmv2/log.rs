@@ -28,6 +28,7 @@ pub(super) fn install(options: &LogOptions) -> Result<(), String> {
         LogTo::Nowhere => {
             let lines = tracing_subscriber::fmt::layer()
                 .with_writer(stderr::writer)
+                .with_ansi(stderr::has_colours())
                 .with_target(false)
                 .without_time()
                 .log_internal_errors(false);
