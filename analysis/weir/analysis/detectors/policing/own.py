@@ -33,7 +33,7 @@ BETTER_TOGETHER = 0.05
 TINY = 0.01
 """Small flows with a smaller part of the bytes do not keep a bucket from explaining half of the losses."""
 MAX_PAIRS = 12
-"""Pairs of flows tried, those with the most losses first; groups to one host are tried in any case."""
+"""Pairs of flows tried, in the order of the flows; groups to one host are tried in any case."""
 MAX_NAMED = 4
 """Flows that a reason names; `detail.together_with` has them all."""
 WIDE = 1.1
