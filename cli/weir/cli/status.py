@@ -182,14 +182,12 @@ def _view(job: Job, reading: Reading, last: Reading | None) -> Group:
 
 
 def _policers(job: Job, reading: Reading, last: Reading | None) -> Table:
-    table = Table(title=f"phase {job.phase.name} on {job.endpoint.address}", title_justify="left")
-    table.add_column("policer")
-    for name in ("rate", "burst", "effective", *_COLOURS, "passed/s", "red/s", "queue"):
-        table.add_column(name, justify="right")
+    heads = ("policer", "rate", "burst", "effective", *_COLOURS, "passed/s", "red/s", "queue")
+    rows = []
     for policer in job.phase.policers:
         counters = reading.policers[policer.name]
         cell = reading.meters.get(policer.index)
-        table.add_row(
+        row = (
             policer.name,
             "unset" if cell is None else format_rate(cell.rate_bytes_per_s * 8),
             "unset" if cell is None else format_size(cell.burst_bytes),
@@ -198,20 +196,19 @@ def _policers(job: Job, reading: Reading, last: Reading | None) -> Table:
             *_rates(policer.name, reading, last),
             _queue(job.egress_ports(policer), reading),
         )
-    return table
+        rows.append(row)
+    return table_of(f"phase {job.phase.name} on {job.endpoint.address}", heads, rows)
 
 
 def _ports(job: Job, reading: Reading, last: Reading | None) -> Table:
-    table = Table(title="ports", title_justify="left")
-    table.add_column("port")
-    for name in ("in", "out", "in/s", "out/s", "queue", "queue drops", "lost", "in flight"):
-        table.add_column(name, justify="right")
+    heads = ("port", "in", "out", "in/s", "out/s", "queue", "queue drops", "lost", "in flight")
+    rows = []
     for number, names in job.ports.items():
         counters, state = reading.ports[number], reading.links.get(number)
         links = ("", "", "")
         if state is not None:
             links = (f"{state.queue_drops:,}", f"{state.link_lost:,}", f"{state.in_flight:,}")
-        table.add_row(
+        row = (
             f"{number} {' '.join(names)}",
             f"{counters.received.packets:,}",
             f"{counters.sent.packets:,}",
@@ -219,6 +216,21 @@ def _ports(job: Job, reading: Reading, last: Reading | None) -> Table:
             _queue((number,), reading),
             *links,
         )
+        rows.append(row)
+    return table_of("ports", heads, rows)
+
+
+def table_of(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """A table of texts without the columns that are empty in every row, so that it fits a narrow terminal.
+
+    Rates per second need an earlier reading (`--watch`), and some switches report no queues.
+    """
+    table = Table(title=title, title_justify="left")
+    shown = [number for number in range(len(heads)) if number == 0 or any(row[number] for row in rows)]
+    for number in shown:
+        table.add_column(heads[number], justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(row[number] for number in shown))
     return table
 
 
