@@ -68,6 +68,7 @@ def test_policing_is_evaluated_over_single_flows(capsys: pytest.CaptureFixture[s
         "policed": 1,
         "policed-two": 2,
         "policed-cross": 1,
+        "policed-limited-cross": 1,
         "shaped": 1,
         "shaped-cross": 1,
         "shaped-shallow": 1,

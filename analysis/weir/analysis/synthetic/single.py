@@ -13,7 +13,14 @@ from weir.analysis.synthetic.path import relative_delays
 from weir.analysis.traces import FlowTrace
 
 SingleKind = Literal[
-    "policed", "policed-two", "policed-cross", "shaped", "shaped-cross", "shaped-shallow", "random-loss"
+    "policed",
+    "policed-two",
+    "policed-cross",
+    "policed-limited-cross",
+    "shaped",
+    "shaped-cross",
+    "shaped-shallow",
+    "random-loss",
 ]
 SINGLE_KINDS: tuple[SingleKind, ...] = get_args(SingleKind)
 """`-two` and `-cross` have two flows; of `-cross` the capture has only the first."""
@@ -31,6 +38,8 @@ class SingleTruth:
 def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0, jitter_s: float = 0.0) -> SingleTruth:
     """Draw a flow: CUBIC or BBR, RTT 20 to 100 ms, 0.5 to 8 Mbit/s; the same seed gives the same packets.
 
+    Applications limit the flows of `-limited-` to 1.05 to 1.6 times the rate together, the first to 0.3 to
+    0.8.
     Policers have a burst of 8 to 400 kB, shapers a queue of 50 to 200 ms, shallow ones of 2 to 6
     frames at up to 20 Mbit/s; random loss is 0.5 to 3 %. The
     times of the capture have independent errors with a standard deviation of 10 to 200 µs; with `jitter_s`,
@@ -48,6 +57,10 @@ def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0, jitter_s: fl
         bottleneck = Bottleneck("lossy", loss=float(rng.uniform(0.005, 0.03)))
     else:
         bottleneck = Bottleneck("policer", rate, burst)
+    limits_bps = [rate if kind == "random-loss" else 50e6] * 2
+    if kind == "policed-limited-cross":
+        first, both = float(rng.uniform(0.3, 0.8)), float(rng.uniform(1.05, 1.6))
+        limits_bps = [rate * first, rate * (both - first)]
     controls: tuple[Control, ...] = ("cubic", "bbr")
     senders = [
         Sender(
@@ -55,9 +68,9 @@ def draw_single(kind: SingleKind, seed: int, seconds: float = 20.0, jitter_s: fl
             0,
             float(rng.uniform(0.02, 0.1)),
             float(rng.uniform(0, 0.5)),
-            limit_bps=rate if kind == "random-loss" else 50e6,
+            limit_bps=limits_bps[number],
         )
-        for _ in range(2 if kind.endswith(("-two", "-cross")) else 1)
+        for number in range(2 if kind.endswith(("-two", "-cross")) else 1)
     ]
     simulate(senders, [bottleneck], seconds, rng)
     policer = bottleneck.kind == "policer"

@@ -17,7 +17,7 @@ import numpy as np
 
 from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, demand, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
-from weir.analysis.detectors.policing.load import FOLLOWS_Z, own_dependence
+from weir.analysis.detectors.policing.load import own_dependence
 from weir.analysis.detectors.policing.queue import MIN_SAMPLES, Wait, wait_in_queue
 from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
 from weir.analysis.jitter import delay_spread_of, jitter_of
@@ -272,17 +272,22 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
             reason += f"; but {few} not show how much delays before the policer vary"
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         follows = own_dependence(flow)
-        detail["own_dependence_z"] = round(follows, 1)
-        if follows > FOLLOWS_Z:
+        detail["own_dependence_z"] = round(follows.z, 1)
+        detail["own_dependence_z_of_half"] = round(follows.z_of_half, 1)
+        if follows.found:
             reason += (
-                f"; but losses follow what the flow itself sent (z = {follows:.1f}), as at a policer or a "
+                f"; but losses follow what the flow itself sent (z = {follows.z:.1f}), as at a policer or a "
                 "short queue that has other traffic, too, which is not in the capture"
             )
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
-        reason += (
-            f"; nor do losses follow what the flow sent (z = {follows:.1f}): they are random, or those of a "
-            "policer of whose traffic the flow is a small part"
-        )
+        reason += f"; nor do losses follow what the flow sent (z = {follows.z:.1f})"
+        if not follows.excluded:
+            reason += (
+                ", but the flow sends so evenly, or so little, that they need not, even if it is half of the "
+                "traffic of a policer"
+            )
+            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+        reason += ": they are random, or those of a policer that mostly other traffic empties"
         return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
     wait = _wait(flow, group)
     if wait is not None:
