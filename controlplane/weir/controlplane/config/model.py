@@ -207,8 +207,8 @@ class FlowConfig(_Model):
     measured: StrictBool = False
     """Whether the flow is one of those that the detectors compare pairwise."""
     rate: RateBps | None = None
-    """Application limit: the sender writes no faster than this on average, 131 kB at a time (`writes` has other
-    sizes). Of UDP, the rate of its payload."""
+    """Application limit: the sender writes no faster than this on average, 131 kB at a time (`writes` has
+    other sizes). Of UDP, the rate of its payload."""
     pacing: RateBps | None = None
     """The kernel paces the sender's packets to no more than this (SO_MAX_PACING_RATE)."""
     writes: WritesConfig | None = None
