@@ -179,6 +179,7 @@ def test_a_small_kappa_is_believed_if_the_level_confirms_it_or_cannot(
 ) -> None:
     a, b = generate(SCENARIOS["random-loss"], 3, 3.0)
     shared = "weir.analysis.detectors.shared"
+    monkeypatch.setattr(f"{shared}.in_step", lambda *_: 0.0)  # they are in slow start, in step
     monkeypatch.setattr(f"{shared}.frame_memory", lambda *_: MemoryResult("shared", "close", 0.01, kappa))
     monkeypatch.setattr(f"{shared}.bucket_level", lambda *_: LevelResult(level, "by level", pairs=pairs))
     found = shared_policer(a, b)
@@ -211,6 +212,7 @@ def test_no_verdict_of_the_memory_stands_against_the_level(
     # Random loss on two links: no bucket explains it, so nothing decides where memory and level do not.
     a, b = generate(SCENARIOS["random-loss"], 3, 3.0)
     shared = "weir.analysis.detectors.shared"
+    monkeypatch.setattr(f"{shared}.in_step", lambda *_: 0.0)  # they are in slow start, in step
     monkeypatch.setattr(
         f"{shared}.frame_memory", lambda *_: MemoryResult(memory, "close", p, kappa, z, own_z=8.0)
     )
@@ -241,6 +243,7 @@ def test_the_best_of_many_lags_needs_more_evidence(
 ) -> None:
     a, b = (replace(flow, clock_error_ns=1_000_000) for flow in generate(SCENARIOS["random-loss"], 3, 3.0))
     shared = "weir.analysis.detectors.shared"
+    monkeypatch.setattr(f"{shared}.in_step", lambda *_: 0.0)  # they are in slow start, in step
     result = MemoryResult(memory, "close", 0.3 if memory == "separate" else 0.01, kappa, 1.0, own_z=8.0)
     level = LevelResult("cannot_tell", "by level", evidence=evidence)
     monkeypatch.setattr(f"{shared}.frame_memory", lambda *_: result)
