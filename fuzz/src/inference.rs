@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Captures of TCP, valid and damaged, through the parser and the inference of losses.
 //!
-//! For any file: every record is counted once, every transmission is judged at most once, and reported events equal the
-//! counts. A valid file is read completely.
+//! For any file: every record is counted once, and every segment of it, every transmission is judged at most once, and
+//! reported events equal the counts. A valid file is read completely.
 
 use std::collections::HashSet;
 use std::io::Cursor;
@@ -93,11 +93,7 @@ pub fn read(file: Vec<u8>) -> Result<Option<Found>, String> {
     let stats = || summary.tracker.flows().iter().map(|flow| &flow.stats);
     let packets: u64 = stats().map(|stats| stats.packets).sum();
     let sums = [
-        (
-            "records and packets",
-            summary.records,
-            packets + summary.not_ip,
-        ),
+        ("packets", summary.packets, packets + summary.not_ip),
         ("transmissions judged again and none", found.again, 0),
         (
             "losses",
@@ -121,6 +117,15 @@ pub fn read(file: Vec<u8>) -> Result<Option<Found>, String> {
         ),
         ("delivery rates that are none and none", found.no_rates, 0),
     ];
+    let (records, merged) = (summary.records, summary.notes.merged);
+    // A record is one packet, or, if it holds several segments, two and more.
+    let least = records + merged;
+    if summary.packets < least || (merged == 0 && summary.packets > least) {
+        return Err(format!(
+            "{records} records, of which {merged} hold several packets, have {}",
+            summary.packets
+        ));
+    }
     match sums.iter().find(|(_, left, right)| left != right) {
         Some((what, left, right)) => Err(format!("{what}: {left} and {right}")),
         None => Ok(Some(found)),

@@ -40,6 +40,7 @@ pub fn read_losses(path: &Path) -> Result<Losses, CaptureError> {
     let Summary {
         tracker,
         records,
+        packets: _,
         not_ip,
         notes,
     } = scan(path, &mut collected)?;
@@ -68,6 +69,8 @@ pub struct Summary {
     pub tracker: Tracker,
     /// Records read.
     pub records: u64,
+    /// The packets in them: a record may hold several segments.
+    pub packets: u64,
     /// Records that are not IP packets.
     pub not_ip: u64,
     /// Warnings about the capture, once all of it is read.
@@ -119,6 +122,7 @@ impl Scan {
         let Summary {
             tracker,
             records,
+            packets,
             not_ip,
             notes,
         } = &mut self.summary;
@@ -133,11 +137,12 @@ impl Scan {
             for packet in batch.packets() {
                 match packet.segment() {
                     Some(segment) => {
-                        tracker.packet(packet.time_ns, segment, Some(*records), sink);
+                        tracker.packet(packet.time_ns, segment, Some(*packets), sink);
                     }
                     None => *not_ip += 1,
                 }
                 *records += u64::from(packet.begins_record);
+                *packets += 1;
             }
             self.packets.reuse(batch);
         }
