@@ -55,7 +55,7 @@ class Conformance:
     frame at both ends, so this is the error of the rate, without changes of the bucket's level.
     `deviation_percent`: the figure to quote, the larger of saturated deviation and positive excess; None when
     the policer was not saturated and no window exceeded the bound. `offered_bps` is the rate of all packets,
-    from the first to the last; None where their times do not differ.
+    from the first to the last; None for a capture shorter than the window.
     """
 
     window_s: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `weir status` prints for people; `switch_commands_test.py` has its JSON."""
+"""The tables of `weir status`; `switch_commands_test.py` tests its JSON."""
 
 from __future__ import annotations
 

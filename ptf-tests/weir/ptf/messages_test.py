@@ -9,7 +9,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[3]
 P4INFO = REPOSITORY / "softswitch/programs/l2_learning.p4info.txtpb"
 
-# What a PTF test does with messages: it reads the P4Info of a program with a digest, which has `type_info`.
+# A PTF test reads the P4Info of a program. That of a program with a digest has `type_info`.
 PROGRAM = """
 import sys
 from pathlib import Path

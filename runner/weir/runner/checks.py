@@ -11,12 +11,11 @@ from pathlib import Path
 
 from weir.controlplane.attach import SUBNET, SWITCH_IP, attachment_of
 from weir.controlplane.config import COLLECTOR, ConfigError, ExperimentConfig, Location, Source
-from weir.controlplane.config.values import PROTOCOLS
 from weir.controlplane.errors import ControlPlaneError
-from weir.controlplane.phase_plan import FlowKey
 from weir.controlplane.plan import make_plan, measured_pairs
 from weir.controlplane.targets import TARGETS, lacks, lacks_in_a_run
 from weir.rundir.manifest import Truth
+from weir.runner.traffic import flow_key
 from weir.topo.bmv2proc import bmv2_problem
 from weir.topo.cards import card_problem
 from weir.topo.sandbox import SandboxError
@@ -174,16 +173,8 @@ def _changing_truths(experiment: ExperimentConfig) -> Iterator[_Refusal]:
         return  # the run plans it again and fails with this error before its first packet
     ports = PortAllocator()
     for index, phase in enumerate(plan.phases):
-        keys = {
-            flow.name: FlowKey(
-                flow.source,
-                flow.destination,
-                PROTOCOLS[flow.protocol],
-                *ports.next(),
-                ip_version=flow.ip_version,
-            )
-            for flow in experiment.flows
-        }
+        # In the order in which the run gives ports to its flows.
+        keys = {flow.name: flow_key(flow, *ports.next()) for flow in experiment.flows}
         for _ in experiment.background:
             ports.next()
         for one, other in pairs:

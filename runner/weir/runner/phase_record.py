@@ -14,6 +14,7 @@ from weir.controlplane.plan import measured_pairs
 from weir.controlplane.policer_plan import PolicerPlan
 from weir.rundir.manifest import Background, ColourCounters, Flow, Pair, Phase, PlayedScript, Policer
 from weir.runner.phase import PhaseEvents
+from weir.runner.traffic import flow_key
 from weir.topo.traffic import FlowSpec, TrafficResult
 
 
@@ -26,7 +27,7 @@ def phase_record(
     background: Sequence[Mapping[str, Any]],
 ) -> Phase:
     """The record of a phase, without the switch's counters."""
-    keys = {flow.name: _key(flow, spec) for flow, spec in flows}
+    keys = {flow.name: flow_key(flow, spec.source_port, spec.destination_port) for flow, spec in flows}
     return Phase(
         name=phase.name,
         start_ns=traffic.start_ns,
@@ -81,17 +82,6 @@ def read_back(cell: MeterCell, policer: Policer) -> dict[str, int]:
     }
     has = policer.model_fields_set
     return {f"read_back_{name}": value for name, value in answers.items() if name in has}
-
-
-def _key(flow: FlowConfig, spec: FlowSpec) -> FlowKey:
-    return FlowKey(
-        flow.source,
-        flow.destination,
-        PROTOCOLS[flow.protocol],
-        spec.source_port,
-        spec.destination_port,
-        ip_version=flow.ip_version,
-    )
 
 
 def _policer(phase: PhasePlan, policer: PolicerPlan) -> Policer:

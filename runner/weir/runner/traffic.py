@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from weir.controlplane.config import ExperimentConfig, FlowConfig, queue_bytes
-from weir.controlplane.config.values import max_datagram_bytes
+from weir.controlplane.config.values import PROTOCOLS, max_datagram_bytes
+from weir.controlplane.phase_plan import FlowKey
 from weir.runner.replays import script_of
 from weir.topo.background import BackgroundSpec, BackgroundTraffic, flow_seed
 from weir.topo.hosts import Hosts
@@ -52,6 +53,18 @@ def flow_specs(
         )
         specs.append((flow, spec))
     return specs
+
+
+def flow_key(flow: FlowConfig, source_port: int, destination_port: int) -> FlowKey:
+    """A flow of an experiment as the switch tells it from others."""
+    return FlowKey(
+        flow.source,
+        flow.destination,
+        PROTOCOLS[flow.protocol],
+        source_port,
+        destination_port,
+        ip_version=flow.ip_version,
+    )
 
 
 def message_s(experiment: ExperimentConfig, source: str, destination: str) -> float:

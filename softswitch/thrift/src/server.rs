@@ -19,7 +19,7 @@ use crate::wire::{self, Limits};
 
 /// Connections at a time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 64;
-/// How long a call may take to arrive after its first byte. A peer may be silent between calls, as bmv2's command line is.
+/// How long a call may take to arrive after its first byte. Between calls a peer may be silent, as bmv2's command line is.
 const CALL_TIME: Duration = Duration::from_secs(60);
 /// How long the peer may keep an answer from being sent.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -205,8 +205,8 @@ fn serve_calls(
     }
 }
 
-/// What a peer sends until some moment, if one is given. Without one, who ended in the middle of a call without a word (its
-/// host lost power, say) would keep its connection for ever.
+/// A connection from which reading ends at a deadline, if there is one. A peer whose host loses power in the middle of a call
+/// closes nothing, and would keep its connection for ever.
 struct Until<'a> {
     stream: &'a TcpStream,
     end: Option<Instant>,

@@ -23,7 +23,8 @@ const IPV6_HEADERS: u32 = 60;
 /// The largest segments of the connections of one capture.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentSizes {
-    /// What the flow's sender said in its SYN: the most that it takes, and by its MTU also the most that it sends.
+    /// The MSS of each SYN, by the flow of its sender. It bounds the segments of both directions: the peer may send no
+    /// longer ones, and the sender's own fit the same MTU.
     mss_bytes: FxHashMap<FlowKey, u16>,
     /// Frames of several segments so far.
     pub(crate) merged: u64,

@@ -339,7 +339,7 @@ def test_a_flow_of_which_nothing_passed_shows_no_rate(rng: np.random.Generator) 
 
 @pytest.mark.parametrize("again_s", [None, 5.0])
 def test_a_path_that_fails_is_no_policer(again_s: float | None) -> None:
-    """What was in flight is lost and so is what is sent again, until the path works again or for ever."""
+    """Packets in flight are lost, and their retransmissions, until the path works again or for ever."""
     sent_s = np.arange(300) * 0.01
     failed_s = np.concatenate([3 + 0.001 * np.arange(25), 3.2 + 0.2 * 1.5 ** np.arange(10)])
     failed_s = failed_s if again_s is None else failed_s[failed_s < again_s]
