@@ -27,7 +27,7 @@ def watch(
         typer.Option(
             min=1,
             max=options.LARGEST_ELECTION_ID,
-            help="No two controllers have the same; by default 2, and 1 of a backup.",
+            help="No two controllers have the same; the highest is primary. By default 2, and 1 of a backup.",
         ),
     ] = None,
     phase: options.PhaseName = None,

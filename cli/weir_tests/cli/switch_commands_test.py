@@ -300,6 +300,7 @@ def test_controller_and_switch_authenticate_by_certificates(seen: Seen) -> None:
         ("stranger", 8, "weir: no TLS with the switch at 127.0.0.1:9559: "),
         ("no_certificate", 8, "weir: no TLS with the switch at 127.0.0.1:9559: "),
         ("other_authority", 8, "weir: no TLS with the switch at 127.0.0.1:9559: "),
+        ("other_name", 8, "weir: no TLS with the switch at localhost:9559: "),
         ("plain", 3, "weir: no P4Runtime at 127.0.0.1:9559: "),
         ("half", 2, "weir: --tls-cert and --tls-key go together; valid: both, or neither"),
     ],

@@ -367,6 +367,7 @@ def with_tls(scene: Scenario) -> dict[str, Any]:
             "stranger": scene.weir("apply", two, *tls(ours, stranger)),
             "no_certificate": scene.weir("apply", two, *tls(ours, None)),
             "other_authority": scene.weir("apply", two, *tls(theirs, controller)),
+            "other_name": scene.weir("apply", two, *tls(ours, controller), "--switch", "localhost:9559"),
             "plain": scene.weir("apply", two),
             "no_file": scene.weir("apply", two, "--tls-ca", scene.folder / "none.pem"),
             "half": scene.weir("apply", two, "--tls-ca", ours, "--tls-cert", controller[0]),

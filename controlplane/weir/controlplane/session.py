@@ -45,7 +45,7 @@ from weir.controlplane.translate import FinsyEntity, to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
 _MAX_BIDS = 3  # bids for the election id of a disconnected primary, for which others may bid as well
-_TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate")
+_TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate", "hostname verification")
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
 _UNREACHABLE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
 
@@ -301,12 +301,25 @@ class Session:
         raise NotPrimaryError(self._not_primary(highest))
 
     async def _take_over(self) -> None:
-        """Wait until there is no primary and bid; or until the switch promotes this session by itself."""
-        await self._bid()
-        while (answer := await self._receive_arbitration()).status.code != GRPCStatusCode.OK:
-            if answer.status.code == GRPCStatusCode.NOT_FOUND:
-                self._election_id = max(self._election_id, U128.decode(answer.election_id))
+        """Wait until there is no primary and bid; or until the switch promotes this session by itself.
+
+        Every backup hears of it, and all bid for the same id. One gets it, and the switch closes the streams
+        of the others, which wait again with their own ids.
+        """
+        own = self._election_id
+        while True:
+            try:
                 await self._bid()
+                while (answer := await self._receive_arbitration()).status.code != GRPCStatusCode.OK:
+                    if answer.status.code == GRPCStatusCode.NOT_FOUND:
+                        self._election_id = max(self._election_id, U128.decode(answer.election_id))
+                        await self._bid()
+            except P4ClientError as error:
+                if self._election_id == own or not _is_taken(error):
+                    raise
+                self._election_id = own
+            else:
+                return
 
     async def _bid(self) -> None:
         election_id = U128.encode(self._election_id)
@@ -370,15 +383,15 @@ class Session:
         if error.code in _UNREACHABLE:
             if self._tls and any(word in error.message.lower() for word in _TLS_WORDS):
                 return CertificateError(
-                    f"no TLS with the switch at {self.address}: {error.message}; valid: the authority that "
-                    "signed its certificate, and a client certificate that it trusts"
+                    f"no TLS with the switch at {self.address}: {error.message}; valid: an address that its "
+                    "certificate has, the authority that signed it, and a client certificate that it trusts"
                 )
             return SwitchUnreachableError(f"no P4Runtime at {self.address}: {error.message}")
         if error.code == GRPCStatusCode.PERMISSION_DENIED:
             return NotPrimaryError(
                 f"the switch at {self.address} refused: {_reason(error)}; valid: be its primary controller"
             )
-        if error.code == GRPCStatusCode.INVALID_ARGUMENT and "election id" in error.message:
+        if _is_taken(error):
             return NotPrimaryError(
                 f"another controller of device {self.device_id} at {self.address} has our election id "
                 f"{self._election_id}; valid: stop it, or use another election id"
@@ -399,6 +412,11 @@ class Session:
         if isinstance(explained, ReadError) or error.details:
             return WriteError(_refused(error, updates), each=bool(error.details))
         return explained
+
+
+def _is_taken(error: P4ClientError) -> bool:
+    """Whether another controller has the election id that was bid."""
+    return error.code == GRPCStatusCode.INVALID_ARGUMENT and "election id" in error.message
 
 
 def _refused(error: P4ClientError, updates: Sequence[Update]) -> list[RefusedUpdate]:
