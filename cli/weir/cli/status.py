@@ -209,7 +209,7 @@ def _ports(job: Job, reading: Reading, last: Reading | None) -> Table:
         if state is not None:
             links = (f"{state.queue_drops:,}", f"{state.link_lost:,}", f"{state.in_flight:,}")
         row = (
-            f"{number} {' '.join(names)}",
+            port_name(number, names, state),
             f"{counters.received.packets:,}",
             f"{counters.sent.packets:,}",
             *_port_rates(number, reading, last),
@@ -218,6 +218,12 @@ def _ports(job: Job, reading: Reading, last: Reading | None) -> Table:
         )
         rows.append(row)
     return table_of("ports", heads, rows)
+
+
+def port_name(number: int, names: Sequence[str], state: PortState | None) -> str:
+    """A port with what is behind it; one whose interface is down or gone is marked."""
+    down = "" if state is None or state.up else " (down)"
+    return f"{number} {' '.join(names)}{down}"
 
 
 def table_of(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
-from weir.cli.status import table_of
+from weir.cli.status import port_name, table_of
+from weir.controlplane.entities import Link
+from weir.controlplane.links_service import PortState
 
 
 def test_columns_that_are_empty_in_every_row_take_no_room() -> None:
@@ -28,3 +31,12 @@ def test_a_column_that_one_row_fills_is_shown_of_all() -> None:
     assert "lost" in printed
     assert " in " not in printed
     assert "1 a" in printed
+
+
+@pytest.mark.parametrize(("up", "shown"), [(True, "2 client near"), (False, "2 client near (down)")])
+def test_a_port_whose_interface_is_down_or_gone_is_marked(up: bool, shown: str) -> None:
+    assert port_name(2, ("client", "near"), PortState(Link(2), up, 0, 0, 0, 0, 0)) == shown
+
+
+def test_a_port_of_a_switch_that_does_not_tell_its_state_has_no_mark() -> None:
+    assert port_name(2, ("client",), None) == "2 client"
