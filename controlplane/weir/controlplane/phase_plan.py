@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from weir.controlplane.attach import HostPort
@@ -43,13 +43,41 @@ class PhasePlan:
     """Hosts whose switch port has a shaped queue."""
     steps: tuple[Step, ...] = ()
     """Changes later in the phase, in order of time."""
+    ports_per_pipe: int = 0
+    """Ports of the switch that share the state of a meter; 0: all do."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note for each rounded value in this phase."""
+        """A note for each rounded value in this phase, and for each shared policer that several pipes have."""
         plans = (self, *(step.plan for step in self.steps))
-        notes = (note for plan in plans for policer in plan.policers for note in policer.notes)
+        notes = (
+            note
+            for plan in plans
+            for policer in plan.policers
+            for note in (*policer.notes, *plan._notes_of_pipes(policer))
+        )
         return tuple(dict.fromkeys(notes))
+
+    def pipe_of(self, host: str) -> int:
+        """The pipe through which a host's packets come in."""
+        return self.hosts[host].port // self.ports_per_pipe if self.ports_per_pipe else 0
+
+    def _notes_of_pipes(self, policer: PolicerPlan) -> Iterator[str]:
+        """A warning if packets of a shared policer come in through several pipes."""
+        if policer.config.mode != "shared":
+            return
+        names: set[str] = set()
+        for match in policer.config.match:
+            # A host that is the only destination sends nothing to itself.
+            itself = set(match.destination or ()) if len(match.destination or ()) == 1 else set()
+            names |= set(match.source or self.hosts) - itself
+        pipes = sorted({self.pipe_of(name) for name in names})
+        if len(pipes) > 1:
+            yield (
+                f"warning: policer {policer.name}: its packets come in through ports of pipes "
+                f"{', '.join(map(str, pipes))}, each of which polices separately: up to {len(pipes)} times "
+                "the rate passes; valid: senders at ports of one pipe"
+            )
 
     def link_to(self, host: str) -> Link:
         """The link of the port that a host is behind, on a switch that has links."""
@@ -119,8 +147,9 @@ class PhasePlan:
     def truth(self, one: FlowKey, other: FlowKey) -> Truth:
         """Whether two flows share a bucket: the ground truth with which detectors are compared.
 
-        Flows of a learned policer have separate buckets, provided that it has enough cells. Two flows without
-        a policer share a bucket if they wait in the same shaped queue.
+        Flows of a learned policer have separate buckets, provided that it has enough cells, and so have those
+        that come in through different pipes. Two flows without a policer share a bucket if they wait in the
+        same shaped queue.
 
         Raises:
             PlanError: the answer changes in the middle of the phase.
@@ -143,6 +172,8 @@ class PhasePlan:
             same_queue = one.destination == other.destination and one.destination in self.queued
             return "shared" if same_queue else "separate"
         if policer is not None and policer.config.mode == "per_flow_learned" and one != other:
+            return "separate"
+        if self.pipe_of(one.source) != self.pipe_of(other.source):
             return "separate"
         cell = self.cell_of(one)
         return "shared" if cell is not None and cell == self.cell_of(other) else "separate"

@@ -115,7 +115,11 @@ def _phase(
     def planned(policers: Sequence[PolicerPlan], made: Sequence[ChangeConfig]) -> PhasePlan:
         links = links_of(experiment, attachment, made) if has_links else ()
         policing = _policing(policers, hosts, collectors)
-        return PhasePlan(phase.name, tuple(policers), (*common, *links, *policing), dict(hosts), queued)
+        entities = (*common, *links, *policing)
+        per_pipe = target.capabilities.ports_per_pipe
+        return PhasePlan(
+            phase.name, tuple(policers), entities, dict(hosts), queued, ports_per_pipe=per_pipe
+        )
 
     policers = [
         plan_policer(policer, base, target) for policer, base in zip(phase.policers, bases, strict=True)

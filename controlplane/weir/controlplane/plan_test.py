@@ -155,6 +155,53 @@ def test_the_truth_of_a_pair_follows_from_the_policers(demo: Plan) -> None:
     assert policer.name == "right"
 
 
+PIPES = """\
+name: pipes
+switch: {{target: {target}}}
+hosts: {{near: {{port: 4}}, far: {{port: 132}}, client: {{port: 260}}}}
+flows: [{{name: f, from: near, to: client, duration: 1 s}}]
+policers: [{{name: p, rate: 8 Mbit/s, burst: 20 kB, {policer}}}]
+"""
+
+
+def on_pipes(target: str, policer: str) -> PhasePlan:
+    experiment = parse_experiment(PIPES.format(target=target, policer=policer))
+    (phase,) = make_plan(experiment, attachment_of(experiment)).phases
+    return phase
+
+
+@pytest.mark.parametrize("target", ["tofino", "tofino2"])
+def test_each_pipe_of_a_tofino_has_a_bucket_of_a_shared_policer(target: str) -> None:
+    phase = on_pipes(target, "match: [{to: client}]")
+    assert [note for note in phase.notes if "pipes" in note] == [
+        "warning: policer p: its packets come in through ports of pipes 0, 1, each of which polices "
+        "separately: up to 2 times the rate passes; valid: senders at ports of one pipe"
+    ]
+    near, far = FlowKey("near", "client"), FlowKey("far", "client")
+    assert (phase.truth(near, far), phase.truth(near, near)) == ("separate", "shared")
+
+
+@pytest.mark.parametrize(
+    ("target", "policer"),
+    [
+        ("tofino", "match: [{from: near, to: client}]"),
+        ("tofino", "mode: per_flow_learned, flows: 4, match: [{to: client}]"),
+        ("softswitch", "match: [{to: client}]"),
+        ("bmv2", "match: [{to: client}]"),
+    ],
+)
+def test_senders_of_one_pipe_and_switches_of_one_state_have_no_note_of_pipes(
+    target: str, policer: str
+) -> None:
+    phase = on_pipes(target, policer)
+    assert not any("pipe" in note for note in phase.notes)
+
+
+def test_a_switch_of_one_state_has_one_bucket_whatever_the_ports() -> None:
+    phase = on_pipes("softswitch", "match: [{to: client}]")
+    assert phase.truth(FlowKey("near", "client"), FlowKey("far", "client")) == "shared"
+
+
 def test_two_flows_without_a_policer_do_not_share_one(demo: Plan) -> None:
     upstream = FlowKey("client", "server1")
     assert demo.phase("shared").policer_of(upstream) is None

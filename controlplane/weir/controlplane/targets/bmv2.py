@@ -29,6 +29,8 @@ _CAPABILITIES = Capabilities(
     meters=frozenset({"sr2c", "tr3c"}),
     colour_aware=False,
     mirror_header_bytes=0,
+    mirror_multiple_bytes=1,
+    ports_per_pipe=0,
     lengths=frozenset({"frame"}),
 )
 

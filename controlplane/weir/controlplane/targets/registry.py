@@ -52,6 +52,10 @@ def lacks(experiment: ExperimentConfig, has: Capabilities, *, wired: bool = Fals
     """
     for name, host in experiment.hosts.items():
         yield from _of_host(name, host, has, wired=wired)
+    if (experiment.telemetry.truncate + has.mirror_header_bytes) % has.mirror_multiple_bytes:
+        multiple = has.mirror_multiple_bytes
+        message = f"reports are cut at multiples of {multiple} bytes; valid: a multiple of {multiple} B"
+        yield Lack(("telemetry", "truncate"), "telemetry.truncate", message)
     for index, phase in enumerate(experiment.effective_phases()):
         for number, change in enumerate(phase.changes):
             if change.host is not None and (wired or not has.links_service):

@@ -85,6 +85,20 @@ def test_a_meter_of_tofino_can_be_colour_aware(target):
     assert target_of(experiment_for(target, policer=AWARE)).name == target
 
 
+@pytest.mark.parametrize("truncate", ["94 B", "127 B", "130 B"])
+def test_reports_of_a_tofino2_end_at_a_word(truncate):
+    asked = EXPERIMENT.format(target="TARGET", a="", b="", policer="mode: shared")
+    asked += f"telemetry: {{truncate: {truncate}}}\n"
+    assert target_of(parse_experiment(asked.replace("TARGET", "tofino"))).name == "tofino"
+    with pytest.raises(UnsupportedByTargetError) as error:
+        target_of(parse_experiment(asked.replace("TARGET", "tofino2")))
+    assert str(error.value) == (
+        "telemetry.truncate: reports are cut at multiples of 4 bytes; valid: a multiple of 4 B (target tofino2)"
+    )
+    asked = asked.replace(truncate, "96 B").replace("TARGET", "tofino2")
+    assert target_of(parse_experiment(asked)).name == "tofino2"
+
+
 def test_a_link_that_loses_needs_a_switch_that_can_lose():
     with pytest.raises(UnsupportedByTargetError, match=r"hosts\.a\.loss: ports lose nothing at random"):
         target_of(experiment_for("bmv2", "loss: 1 %"))

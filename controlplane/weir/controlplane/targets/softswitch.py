@@ -19,6 +19,8 @@ _CAPABILITIES = Capabilities(
     meters=METERS,
     colour_aware=False,
     mirror_header_bytes=0,
+    mirror_multiple_bytes=1,
+    ports_per_pipe=0,
     lengths=frozenset({"frame"}),
 )
 

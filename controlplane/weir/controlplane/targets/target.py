@@ -36,6 +36,10 @@ class Capabilities:
     """Meters work in colour-aware mode: a packet's colour never improves (RFC 2697, RFC 2698)."""
     mirror_header_bytes: int
     """What precedes a mirrored frame: its clone session must truncate reports. 0: the program does."""
+    mirror_multiple_bytes: int
+    """A mirrored frame is cut at multiples of this."""
+    ports_per_pipe: int
+    """Ports that share the state of a meter; those of another pipe have their own. 0: all ports share it."""
     lengths: frozenset[str]
     """Packet lengths that a meter can count, of frame, l1, ip."""
 
