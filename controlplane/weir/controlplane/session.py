@@ -41,11 +41,16 @@ from weir.controlplane.errors import (
     WriteError,
     WrongDeviceError,
 )
+from weir.controlplane.together import together
 from weir.controlplane.translate import FinsyEntity, to_finsy
 
 _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "delete": p4r.Update.DELETE}
 _MAX_BIDS = 3  # bids for the election id of a disconnected primary, for which others may bid as well
 _TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate", "hostname verification")
+_SIGN_OF_LIFE_S = 1.0
+"""How often a waiting backup asks the switch for something: a switch that lost its power closes no stream, and
+after it has started again knows nothing of the backup.
+"""
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
 _UNREACHABLE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
 
@@ -119,7 +124,7 @@ class Session:
                 if self._part == "primary":
                     await self._arbitrate()
             if self._part == "backup":
-                await self._take_over()
+                await together(self._take_over(), self._ask_repeatedly())
         except TimeoutError as error:
             await self._client.close()
             raise SwitchUnreachableError(
@@ -299,6 +304,12 @@ class Session:
                 break
             self._election_id = highest
         raise NotPrimaryError(self._not_primary(highest))
+
+    async def _ask_repeatedly(self) -> None:
+        """Ask until the switch does not answer, which raises P4ClientError."""
+        while True:
+            await asyncio.sleep(_SIGN_OF_LIFE_S)
+            await self._request_version()
 
     async def _take_over(self) -> None:
         """Wait until there is no primary and bid; or until the switch promotes this session by itself.

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
+import pytest
 from finsy import GRPCStatusCode
 from finsy.proto import U128
 
+from weir.controlplane.errors import SwitchUnreachableError
 from weir.controlplane.session import Session
 from weir_tests.controlplane.p4runtime_server import P4RuntimeServer
 
@@ -48,3 +50,30 @@ def test_a_backup_waits_again_when_another_backup_was_faster() -> None:
                 return server.bids
 
     assert asyncio.run(take_over()) == [3, GONE, 3, GONE, 3, GONE]
+
+
+class PoweredOff(P4RuntimeServer):
+    """Has a primary; then answers nothing, and its stream stays open all the same."""
+
+    asked = 0
+
+    async def StreamChannel(self, request_iterator: Any, context: Any) -> AsyncIterator[Any]:
+        """Say once that there is a primary."""
+        async for request in request_iterator:
+            yield self._arbitration(request, GONE, GRPCStatusCode.ALREADY_EXISTS)
+
+    async def Capabilities(self, request: Any, context: Any) -> Any:
+        """Answer the question with which a session begins, and no other."""
+        self.asked += 1
+        if self.asked > 1:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no answer")
+        return await super().Capabilities(request, context)
+
+
+def test_a_waiting_backup_notices_that_the_switch_is_gone_though_its_stream_is_open() -> None:
+    async def wait() -> None:
+        async with PoweredOff() as server, asyncio.timeout(10):
+            with pytest.raises(SwitchUnreachableError, match="no answer"):
+                await Session(server.address, 1, 3, 10.0, part="backup").__aenter__()
+
+    asyncio.run(wait())
