@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! TLS: the switch's certificate, and with a CA (mutual TLS) also the controllers'.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 /// The reason why TLS cannot be used as configured.
 #[derive(Debug, thiserror::Error)]
@@ -19,9 +20,25 @@ pub enum TlsError {
         /// The system's reason.
         error: io::Error,
     },
-    /// A certificate is not PEM, or does not match its key.
-    #[error("--tls-cert, --tls-key, --tls-ca: {0}")]
-    Invalid(#[from] tonic::transport::Error),
+    /// The certificate or the key is not PEM, or they do not go together.
+    #[error("{cert} and {key}: {reason}; valid: a certificate and its private key, in PEM",
+            cert = cert.display(), key = key.display())]
+    Identity {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What TLS has against them.
+        reason: String,
+    },
+    /// The authority of controllers is no certificate.
+    #[error("{ca}: {reason}; valid: the certificate of an authority, in PEM", ca = ca.display())]
+    Authority {
+        /// Its file.
+        ca: PathBuf,
+        /// What TLS has against it.
+        reason: String,
+    },
 }
 
 /// PEM files.
@@ -36,19 +53,41 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads the files.
+    /// Reads the files, and checks that TLS takes them: the service would find out only after it has said that it is there.
     ///
     /// # Errors
-    /// [`TlsError::Read`], with the option and the file.
+    /// [`TlsError`], with the option or the file.
     pub fn load(&self) -> Result<ServerTlsConfig, TlsError> {
         let identity =
             Identity::from_pem(read("tls-cert", &self.cert)?, read("tls-key", &self.key)?);
         let config = ServerTlsConfig::new().identity(identity);
-        Ok(match &self.ca {
-            Some(ca) => config.client_ca_root(Certificate::from_pem(read("tls-ca", ca)?)),
-            None => config,
-        })
+        check(&config).map_err(|reason| TlsError::Identity {
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            reason,
+        })?;
+        let Some(ca) = &self.ca else {
+            return Ok(config);
+        };
+        let config = config.client_ca_root(Certificate::from_pem(read("tls-ca", ca)?));
+        check(&config).map_err(|reason| TlsError::Authority {
+            ca: ca.clone(),
+            reason,
+        })?;
+        Ok(config)
     }
+}
+
+/// The reason why a server cannot use the configuration; tonic's own text does not have it.
+fn check(config: &ServerTlsConfig) -> Result<(), String> {
+    let Err(error) = Server::builder().tls_config(config.clone()) else {
+        return Ok(());
+    };
+    let mut reason: &dyn Error = &error;
+    while let Some(source) = reason.source() {
+        reason = source;
+    }
+    Err(reason.to_string())
 }
 
 /// Reads the file named by an option.

@@ -152,3 +152,36 @@ fn a_file_that_is_not_there_is_named_with_its_option() {
     ));
     assert!(error.to_string().contains("absent.pem"), "{error}");
 }
+
+#[test]
+fn files_that_tls_cannot_use_are_named_before_the_service_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let ((cert, key), (_, other_key)) =
+        (authority.certify("localhost"), authority.certify("other"));
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let (cert, key) = (file("cert.pem", &cert), file("key.pem", &key));
+    let other_key = file("other.pem", &other_key);
+    let nothing = file("nothing.pem", "no PEM\n");
+    let refused = |cert: &Path, key: &Path, ca: Option<&Path>| {
+        let files = TlsFiles {
+            cert: cert.to_owned(),
+            key: key.to_owned(),
+            ca: ca.map(Path::to_owned),
+        };
+        files.load().unwrap_err().to_string()
+    };
+    for (cert, key) in [(&cert, &other_key), (&nothing, &key), (&cert, &nothing)] {
+        let text = refused(cert, key, None);
+        let named = format!("{} and {}: ", cert.display(), key.display());
+        assert!(text.starts_with(&named), "{text}");
+        assert!(!text.contains("transport error"), "{text}");
+    }
+    let text = refused(&cert, &key, Some(&nothing));
+    assert!(text.starts_with(&nothing.display().to_string()), "{text}");
+    assert!(!text.contains("transport error"), "{text}");
+}
