@@ -219,7 +219,8 @@ def test_datagrams_keep_to_their_rate_from_the_start(tmp_path: Path) -> None:
     apart_s = 1472 * 8 / 1e6
     ahead = [number - (at_s - times_s[0]) / apart_s for number, at_s in enumerate(times_s)]
     print(f"{len(sent)} datagrams, up to {max(ahead):.2f} ahead of the rate")
-    # iperf3 compares its rate after it has sent: for the first two, no time may have passed since its start, and
-    # a third is sent when the line has taken the second, before iperf3 compares again. A fourth has to wait.
+    # iperf3 compares its rate after it has sent: for the first two, no time may have passed since its start,
+    # and a third is sent when the line has taken the second, before iperf3 compares again. A fourth has to
+    # wait.
     assert max(ahead) <= 2.01
     assert len(sent) == pytest.approx(1 / apart_s, abs=2)

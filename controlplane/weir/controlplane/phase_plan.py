@@ -48,7 +48,7 @@ class PhasePlan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note for each rounded value in this phase, and for each shared policer that several pipes have."""
+        """A note for each rounded value here, and for each shared policer that several pipes have."""
         plans = (self, *(step.plan for step in self.steps))
         notes = (
             note

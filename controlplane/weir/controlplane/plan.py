@@ -117,9 +117,7 @@ def _phase(
         policing = _policing(policers, hosts, collectors)
         entities = (*common, *links, *policing)
         per_pipe = target.capabilities.ports_per_pipe
-        return PhasePlan(
-            phase.name, tuple(policers), entities, dict(hosts), queued, ports_per_pipe=per_pipe
-        )
+        return PhasePlan(phase.name, tuple(policers), entities, dict(hosts), queued, ports_per_pipe=per_pipe)
 
     policers = [
         plan_policer(policer, base, target) for policer, base in zip(phase.policers, bases, strict=True)

@@ -48,7 +48,7 @@ _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "dele
 _MAX_BIDS = 3  # bids for the election id of a disconnected primary, for which others may bid as well
 _TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate", "hostname verification")
 _SIGN_OF_LIFE_S = 1.0
-"""How often a waiting backup asks the switch for something: a switch that lost its power closes no stream, and
+"""How often a waiting backup asks the switch for something: one that lost its power closes no stream, and
 after it has started again knows nothing of the backup.
 """
 _NO_PROXY = "no_grpc_proxy"  # in lower case only

@@ -21,7 +21,7 @@ GONE = 10
 
 
 class Crowded(P4RuntimeServer):
-    """Of the backups that bid for the id of a primary that went, another one is always first, `faster` times."""
+    """Of the backups that bid for the id of a primary that went, another one is first, `faster` times."""
 
     faster = 2
 

@@ -93,7 +93,8 @@ def test_reports_of_a_tofino2_end_at_a_word(truncate):
     with pytest.raises(UnsupportedByTargetError) as error:
         target_of(parse_experiment(asked.replace("TARGET", "tofino2")))
     assert str(error.value) == (
-        "telemetry.truncate: reports are cut at multiples of 4 bytes; valid: a multiple of 4 B (target tofino2)"
+        "telemetry.truncate: reports are cut at multiples of 4 bytes; valid: a multiple of 4 B "
+        "(target tofino2)"
     )
     asked = asked.replace(truncate, "96 B").replace("TARGET", "tofino2")
     assert target_of(parse_experiment(asked)).name == "tofino2"
