@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -17,20 +19,73 @@ from pydantic import (
 )
 
 from weir.campaign.studies import STUDIES
+from weir.controlplane.config import Form, nearest, one_of
 from weir.controlplane.config.schema import as_text, schema_of
 from weir.controlplane.config.values import TimeNs
 
 Label = StrictStr | StrictInt | StrictFloat | StrictBool
-VariableName = Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Axis = (
+VARIABLE_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+VariableName = Annotated[StrictStr, Field(pattern=VARIABLE_NAME)]
+_AXIS = "a list of values, such as [1 ms, 2 ms], or labels with variables, such as {short: {delay: 1 ms}}"
+
+
+def _values(value: Any) -> Any:
+    """The values of a list on an axis, each once: pydantic's errors would name every kind of value."""
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{_shown(value)} is not a list; valid: such as [1 ms, 2 ms]")
+    if not value:
+        raise ValueError("has no value; valid: at least one")
+    first: dict[str, int] = {}
+    for number, item in enumerate(value):
+        if not isinstance(item, str | int | float):
+            raise ValueError(
+                f"item {number + 1} is {_shown(item)}; valid: text, a number, true, false, "
+                "or labels that set a variable to it"
+            )
+        if str(item) in first:
+            raise ValueError(
+                f"item {number + 1} is {item!r}, and so is item {first[str(item)]}; valid: each value once, "
+                "and repeats for more runs"
+            )
+        first[str(item)] = number + 1
+    return value
+
+
+def _axis(value: Any) -> Any:
+    """An axis of either kind, for the same reason."""
+    if isinstance(value, list | tuple):
+        return _values(value)
+    if not isinstance(value, dict):
+        raise ValueError(f"{_shown(value)} is not an axis; valid: {_AXIS}")
+    if not value:
+        raise ValueError(f"has no label; valid: {_AXIS}")
+    for label, variables in value.items():
+        if not isinstance(variables, dict):
+            raise ValueError(f"label {label!r} has {_shown(variables)}, not variables; valid: {_AXIS}")
+        for name in variables:
+            if re.match(VARIABLE_NAME, name) is None:
+                raise ValueError(f"label {label!r}: {name!r} {NO_VARIABLE}")
+    return value
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "nothing" if value is None else repr(value)
+
+
+NO_VARIABLE = "cannot be the name of a variable; valid: A-Z a-z 0-9 _, the first no digit"
+Values = Annotated[tuple[Label, ...], Field(min_length=1), BeforeValidator(_values)]
+Axis = Annotated[
     Annotated[tuple[Label, ...], Field(min_length=1)]
-    | Annotated[dict[StrictStr, dict[VariableName, Any]], Field(min_length=1)]
-)
+    | Annotated[dict[StrictStr, dict[VariableName, Any]], Field(min_length=1)],
+    BeforeValidator(_axis),
+]
 
 
 def _study(name: str) -> str:
     if name not in STUDIES:
-        raise ValueError(f"no study {name!r}")
+        raise ValueError(f"no study {name!r}{nearest(name, STUDIES)}; {one_of(STUDIES)}")
     return name
 
 
@@ -46,7 +101,7 @@ class _Model(BaseModel):
 class QuickConfig(_Model):
     """What `--quick` changes: a grid that shows the same on a small machine in a short time."""
 
-    matrix: dict[VariableName, Annotated[tuple[Label, ...], Field(min_length=1)]] = {}
+    matrix: dict[VariableName, Values] = {}
     """Axes with the values that stay; an axis that is not named keeps all."""
     repeats: Annotated[StrictInt, Field(ge=1, le=10_000)] | None = None
     """Runs of each cell."""
@@ -57,7 +112,7 @@ class QuickConfig(_Model):
 class QuickPartConfig(_Model):
     """What `--quick` changes of a part."""
 
-    matrix: dict[VariableName, Annotated[tuple[Label, ...], Field(min_length=1)]] = {}
+    matrix: dict[VariableName, Values] = {}
     """Axes of the part with the values that stay; an axis that is not named keeps all."""
     variables: dict[VariableName, Any] = {}
     """Variables with another value."""
@@ -113,6 +168,7 @@ class CampaignConfig(_Model):
 
 KEYS = tuple(CampaignConfig.model_fields)
 """Top-level keys of a campaign file that are not its experiment's."""
+CAMPAIGN = Form(CampaignConfig, "campaign", "name, matrix, hosts, flows")
 
 
 def campaign_schema_text() -> str:

@@ -13,10 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from weir.campaign.config import KEYS, CampaignConfig, LimitsConfig, QuickConfig, QuickPartConfig
-from weir.campaign.studies import STUDIES
+from weir.campaign.config import (
+    CAMPAIGN,
+    KEYS,
+    NO_VARIABLE,
+    VARIABLE_NAME,
+    CampaignConfig,
+    LimitsConfig,
+    QuickConfig,
+    QuickPartConfig,
+)
 from weir.campaign.variables import Variables
 from weir.controlplane.config import (
     BackgroundConfig,
@@ -29,8 +35,10 @@ from weir.controlplane.config import (
     nearest,
     one_of,
     read_text,
+    validate,
     yaml_text,
 )
+from weir.controlplane.config.explain import EXPERIMENT
 from weir.rundir.kernel import Kernel
 from weir.rundir.manifest import VirtualTime
 from weir.runner.inputs import Inputs, read_inputs
@@ -244,30 +252,29 @@ def _with_kernels(config: CampaignConfig, kernels: Sequence[str], filename: str)
 def config_of(source: Source) -> CampaignConfig:
     """The keys of a campaign file besides its experiment's; raises ConfigError."""
     given = {key: source.data[key] for key in KEYS if key in source.data}
-    try:
-        return CampaignConfig.model_validate(given)
-    except ValidationError as error:
-        problems = []
-        for details in error.errors():
-            # Pydantic adds the branch of a union to the location; it is not a key of the file.
-            location = tuple(part for part in details["loc"] if "[" not in str(part))
-            problems.append(Problem(location, f"{details['msg']}; valid: {_VALID.get(location[0], _KEYS)}"))
-        raise source.error(problems) from error
+    config, problems = validate(CAMPAIGN, given, lambda _: ())
+    problems = [_of_name(problem) for problem in problems] + _unknown(source)
+    if problems or config is None:
+        raise source.error(problems)
+    return config
 
 
-_KEYS = ", ".join(KEYS)
-_VALID: Mapping[str | int, str] = {
-    "matrix": "axes by name, each a list of values or labels with variables",
-    "repeats": "a whole number from 1 to 10000",
-    "attempts": "a whole number from 1 to 100",
-    "variables": "values by name, of letters, digits and _",
-    "quick": "matrix, repeats, variables",
-    "limits": "scheduling_p99, switch_p99, each such as '2 ms'",
-    "keep": "all, results",
-    "lacking": "refuse, leave_out",
-    "parts": "grids by label, each with matrix, variables, repeats, quick",
-    "study": ", ".join(STUDIES),
-}
+def _of_name(problem: Problem) -> Problem:
+    """The problem in plain words if it is of a variable's name, for which pydantic shows its pattern."""
+    name = str(problem.location[-1])
+    if "should match pattern" in problem.message and re.match(VARIABLE_NAME, name) is None:
+        return replace(problem, message=f"{name!r} {NO_VARIABLE}")
+    return problem
+
+
+def _unknown(source: Source) -> list[Problem]:
+    """Keys that neither a campaign nor an experiment has, named before the variables that one may define."""
+    known = (*KEYS, *ExperimentConfig.model_fields)
+    return [
+        Problem((key,), EXPERIMENT.hints.get((key,), f"unknown key{nearest(key, known)}; {one_of(known)}"))
+        for key in source.data
+        if key not in known
+    ]
 
 
 PART = "part"

@@ -161,13 +161,46 @@ def test_the_digest_of_a_run_covers_every_value_but_not_the_description() -> Non
             "rate: 5 Mbit/s",
             "c.yaml:5: matrix.rate: changes nothing; valid: an experiment that uses $rate",
         ),
-        ("repeats: 2", "repeats: 0", "c.yaml:9: repeats: Input should be greater than or equal to 1; "),
+        ("repeats: 2", "repeats: 0", "c.yaml:9: repeats: 0 is out of range; valid: 1 to 10000"),
+        ("repeats: 2", "repeats: 10000000", "c.yaml:9: repeats: 10000000 is out of range; valid: 1 to 10000"),
+        ("repeats: 2", "repeats: two", "c.yaml:9: repeats: 'two' is not a whole number; valid: 1 to 10000"),
         (
             "repeats: 2",
-            "repeats: 10000000",
-            "c.yaml:9: repeats: Input should be less than or equal to 10000;",
+            "repeat: 2",
+            "c.yaml:9: repeat: unknown key (did you mean 'repeats'?); valid: ",
         ),
-        ("rate: [10 Mbit/s, 20 Mbit/s]", "rate: []", "c.yaml:5: matrix.rate: "),
+        ("matrix:", "matirx:", "c.yaml:4: matirx: unknown key (did you mean 'matrix'?); valid: matrix, "),
+        (
+            "repeats: 2",
+            "limits: {switch_p99: 3}",
+            "c.yaml:9: limits.switch_p99: 3 has no unit; valid: ns, us, ms, s, min, such as '20 ms'",
+        ),
+        ("repeats: 2", "study: wehey", "c.yaml:9: study: no study 'wehey' (did you mean 'wehey-bbr'?); "),
+        (
+            "rate: [10 Mbit/s, 20 Mbit/s]",
+            "rate: []",
+            "c.yaml:5: matrix.rate: has no value; valid: at least",
+        ),
+        (
+            "rate: [10 Mbit/s, 20 Mbit/s]",
+            "rate: 10 Mbit/s",
+            "c.yaml:5: matrix.rate: '10 Mbit/s' is not an axis; valid: a list of values, such as ",
+        ),
+        (
+            "rate: [10 Mbit/s, 20 Mbit/s]",
+            "rate: [10 Mbit/s, null]",
+            "c.yaml:5: matrix.rate: item 2 is nothing; valid: text, a number, true, false, or ",
+        ),
+        (
+            "rate: [10 Mbit/s, 20 Mbit/s]",
+            "rate: {low: 10 Mbit/s}",
+            "c.yaml:5: matrix.rate: label 'low' has '10 Mbit/s', not variables; valid: ",
+        ),
+        (
+            "rate: [10 Mbit/s, 20 Mbit/s]",
+            "my-rate: [10 Mbit/s]",
+            "c.yaml:5: matrix.my-rate: 'my-rate' cannot be the name of a variable; valid: A-Z a-z 0-9 _, ",
+        ),
         (
             "20 Mbit/s]\n",
             "20 Mbit]\n",
@@ -179,6 +212,21 @@ def test_the_digest_of_a_run_covers_every_value_but_not_the_description() -> Non
 def test_errors_name_line_key_and_valid_values(old: str, new: str, line: str) -> None:
     found = lines(TEXT.replace(old, new, 1))
     assert found[0].startswith(line), found
+    assert len(found) <= 2  # of two flows, each may have the mistake
+
+
+def test_a_value_that_an_axis_has_twice_is_a_mistake_and_not_one_cell_less() -> None:
+    for values in ("10 Mbit/s, 20 Mbit/s, 10 Mbit/s", "1, '1'", "true, 'True'"):
+        (line,) = lines(TEXT.replace("10 Mbit/s, 20 Mbit/s", values))
+        assert line.startswith("c.yaml:5: matrix.rate: item ")
+        assert line.endswith(", and so is item 1; valid: each value once, and repeats for more runs")
+
+
+def test_a_cycle_with_several_ways_around_is_found_at_once() -> None:
+    text = TEXT.replace("{duration: 3 s}", "{duration: [$duration, $more, $more], more: [$duration, $more]}")
+    found = lines(text)
+    assert 1 <= len(found) <= 10
+    assert all("refers to itself" in line for line in found)
 
 
 def test_a_quick_grid_may_only_name_values_of_the_full_grid() -> None:
@@ -228,7 +276,7 @@ def test_a_part_has_its_own_number_of_repeats_unless_an_option_chooses_one_for_a
     ):
         assert [len(its) for its in campaign.cells()] == repeats
     found = lines(text.replace("repeats: 3", "repeats: 0"))
-    assert "parts.rates.repeats: Input should be greater than or equal to 1" in found[0]
+    assert "parts.rates.repeats: 0 is out of range; valid: 1 to 10000" in found[0]
 
 
 def test_each_part_has_a_separate_quick_grid() -> None:

@@ -12,7 +12,7 @@ from weir.controlplane.config import Location, Problem, nearest, one_of
 _WHOLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _ANY = re.compile(r"\$(?:(?P<escaped>\$)|(?P<bare>\w+)|\{(?P<braced>\w+)\})")
 MAX_DEPTH = 16
-"""Nesting of variables within variables; a deeper one is taken for a cycle."""
+"""Nesting of variables within variables."""
 
 
 class Variables:
@@ -24,27 +24,27 @@ class Variables:
         self.used: set[str] = set()
         self.problems: list[Problem] = []
 
-    def substitute(self, node: Any, location: Location, depth: int = 0) -> Any:
+    def substitute(self, node: Any, location: Location, within: tuple[str, ...] = ()) -> Any:
         """The tree with every variable replaced.
 
         A string that is one variable becomes its value, of any type. Within a longer string the value is
-        converted to text; a list or mapping is a problem there.
+        converted to text; a list or mapping is a problem there. `within` are the variables whose value it is.
         """
         if isinstance(node, dict):
-            return {key: self.substitute(value, (*location, key), depth) for key, value in node.items()}
+            return {key: self.substitute(value, (*location, key), within) for key, value in node.items()}
         if isinstance(node, list):
-            return [self.substitute(value, (*location, index), depth) for index, value in enumerate(node)]
+            return [self.substitute(value, (*location, index), within) for index, value in enumerate(node)]
         if not isinstance(node, str):
             return node
         whole = _WHOLE.fullmatch(node)
         if whole is not None:
-            return self._value(whole[1] or whole[2], location, depth)
+            return self._value(whole[1] or whole[2], location, within)
 
         def text(match: re.Match[str]) -> str:
             if match["escaped"]:
                 return "$"
             name = match["bare"] or match["braced"]
-            value = self._value(name, location, depth)
+            value = self._value(name, location, within)
             if isinstance(value, dict | list):
                 message = (
                     f"${name} is not a single value and cannot be part of a string; valid: ${name} alone"
@@ -55,14 +55,15 @@ class Variables:
 
         return _ANY.sub(text, node)
 
-    def _value(self, name: str, location: Location, depth: int) -> Any:
+    def _value(self, name: str, location: Location, within: tuple[str, ...]) -> Any:
         if name not in self.values:
             message = f"no variable ${name}{nearest(name, self.values)}; {one_of(sorted(self.values))}"
             self.problems.append(Problem(location, message))
             return ""
-        if depth >= MAX_DEPTH:
-            message = f"${name} refers to itself; valid: variables without a cycle"
+        if name in within or len(within) >= MAX_DEPTH:
+            what = "refers to itself" if name in within else f"is nested more than {MAX_DEPTH} deep"
+            message = f"${name} {what}; valid: variables without a cycle"
             self.problems.append(Problem(location, message))
             return ""
         self.used.add(name)
-        return self.substitute(self.values[name], location, depth + 1)
+        return self.substitute(self.values[name], location, (*within, name))
