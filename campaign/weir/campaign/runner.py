@@ -3,12 +3,13 @@
 
 waiting ─► .partial/ ─┬─► finished    no error, manifest and result complete
                       ├─► failed/     any error: waiting again, until its attempts are used up
-                      └─► discarded   stopped by a signal
+                      └─► discarded   stopped by a signal, or the disk is full: no run starts any more
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import signal
@@ -28,6 +29,7 @@ from weir.rundir.manifest_file import ManifestFile
 from weir.runner.prepare import OnTestbed, prepare
 
 _TICK_S = 0.5
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 GIVE_UP_AFTER = 5
 """Runs in a row that used up all their attempts; so many have a common cause."""
 
@@ -60,6 +62,8 @@ class Ending:
     stopped_by: signal.Signals | None = None
     gave_up: bool = False
     """Whether it ended because too many runs in a row had failed."""
+    disk_full: str | None = None
+    """The error of a full disk, which ended the campaign: each further run would fail too."""
 
 
 @dataclass
@@ -104,15 +108,18 @@ class Runner:
             try:
                 while (waiting and self._may_start) or self._started:
                     while waiting and self._may_start and self._is_free():
-                        started = self._start(waiting.popleft())
-                        selector.register(started.execution.fd, selectors.EVENT_READ)
+                        with self._ending_at_full_disk():
+                            started = self._start(waiting.popleft())
+                            selector.register(started.execution.fd, selectors.EVENT_READ)
                     for key, _events in selector.select(_TICK_S):
                         if key.fd == wake:
                             self._stop(os.read(wake, 64))
                             continue
                         selector.unregister(key.fd)
                         started = self._started.pop(key.fd)
-                        error = self._end(started)
+                        error: str | None = None
+                        with self._ending_at_full_disk():
+                            error = self._end(started)
                         if error is None:
                             continue
                         failures[started.run.key] = failures.get(started.run.key, 0) + 1
@@ -125,7 +132,23 @@ class Runner:
 
     @property
     def _may_start(self) -> bool:
-        return self._ending.stopped_by is None and not self._ending.gave_up
+        ending = self._ending
+        return ending.stopped_by is None and not ending.gave_up and ending.disk_full is None
+
+    @contextlib.contextmanager
+    def _ending_at_full_disk(self) -> Iterator[None]:
+        """A full disk in the block is the campaign's end; the run's directory stays in .partial/."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            self._ending.disk_full = f"{error.filename or self._store.folder}: {error.strerror}"
+
+    def _is_full_disk(self, error: str) -> bool:
+        """Whether a run failed by the campaign's own disk, not that of a worker or of a testbed's host."""
+        here = self._executor.writes_here and not self._testbeds
+        return here and any(os.strerror(number) in error for number in _FULL)
 
     def _start(self, run: PlannedRun) -> _Started:
         partial = self._store.begin(run)
@@ -158,6 +181,11 @@ class Runner:
         """Move the run of an ended process to its final directory; returns why it failed, or None."""
         error = started.execution.finish()
         if self._ending.stopped_by is not None and error is not None:
+            self._store.discard(started.partial)
+            return None
+        if error is not None and self._is_full_disk(error):
+            # It is no failure of the run, whose attempts are for other errors.
+            self._ending.disk_full = error
             self._store.discard(started.partial)
             return None
         if error is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from weir.campaign import runner
 from weir.campaign.errors import CampaignError
 from weir.campaign.executors.local import LocalExecutor
 from weir.campaign.identity import Software
@@ -229,6 +231,48 @@ def test_a_campaign_gives_up_after_too_many_failed_runs_in_a_row(
     ending = work(tmp_path, TEXT.replace("repeats: 4", "repeats: 4\nattempts: 1"), jobs=1)
     assert ending.gave_up
     assert len(ending.failed) == GIVE_UP_AFTER
+
+
+def test_a_full_disk_ends_a_campaign_and_uses_up_no_attempts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = "weir: runs/many/.partial/x/result.json: No space left on device"
+    monkeypatch.setenv("FAIL_SEEDS", ",".join(str(run.seed) for run in parse_campaign(TEXT).runs[1:]))
+    monkeypatch.setenv("FAIL_TEXT", full)
+    events = Events()
+    ending = work(tmp_path, events=events, jobs=1)
+    assert ending.disk_full == f"exit code 1; it said: {full}"
+    assert (ending.failed, ending.gave_up, ending.stopped_by) == ([], False, None)
+    assert sum(what == "started" for what, _ in events.seen) <= 4  # one measures, another is analysed
+    assert not (tmp_path / "many" / FAILED).exists()
+    assert not list((tmp_path / "many" / PARTIAL).iterdir())
+    complete = marks(tmp_path)
+    assert complete
+    monkeypatch.delenv("FAIL_SEEDS")
+    assert work(tmp_path) == Ending()
+    assert complete.items() <= marks(tmp_path).items()
+    assert len(tree(tmp_path)) == 12
+
+
+def test_a_disk_that_is_full_as_a_run_is_prepared_lets_those_that_run_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = runner.prepare
+
+    def prepare(run_dir: Path, *arguments: Any, **options: Any) -> None:
+        if len(list(run_dir.parent.iterdir())) == 2:  # while another run is under way
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run_dir / "config.yaml"))
+        prepared(run_dir, *arguments, **options)
+
+    monkeypatch.setattr(runner, "prepare", prepare)
+    events = Events()
+    ending = work(tmp_path, events=events)
+    assert ending.disk_full is not None
+    assert ending.disk_full.endswith("/config.yaml: No space left on device")
+    assert [what for what, _ in events.seen] == ["started", "finished"]
+    monkeypatch.undo()
+    assert work(tmp_path) == Ending()
+    assert len(tree(tmp_path)) == 12
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 """A stand-in for a run's process in tests of the runner: writes a run directory in steps.
 
 `python stand_in.py RUN_DIR PARENT` needs only the standard library. It fails if the manifest's seed is in the
-environment variable FAIL_SEEDS, at most FAIL_TIMES times per run.
+environment variable FAIL_SEEDS, at most FAIL_TIMES times per run. It says FAIL_TEXT.
 """
 
 import fcntl
@@ -98,7 +98,7 @@ def main() -> int:
     if str(manifest["seed"]) in os.environ.get("FAIL_SEEDS", "").split(","):
         failed = run_dir.parent.parent / "failed"
         if len(list(failed.glob(f"{manifest['run_id']}.*"))) < int(os.environ.get("FAIL_TIMES", "1000")):
-            print("cannot do this one")
+            print(os.environ.get("FAIL_TEXT", "cannot do this one"))
             return 1
     (run_dir / "pcap").mkdir()
     for step in range(STEPS):

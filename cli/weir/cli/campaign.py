@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weir.cli import options
-from weir.cli.errors import EXIT_FAILED, InputError
+from weir.cli.errors import EXIT_DISK, EXIT_FAILED, InputError
 from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def campaign_command(
 ) -> int:
     """Make the missing runs of a campaign, or list them with `dry_run`.
 
-    Returns the exit code: 0 if all runs are complete, 1 if not, 128 + n after signal n.
+    Returns the exit code: 0 if all runs are complete, 1 if not, 10 on a full disk, 128 + n after signal n.
     Raises ConfigError for the file, CampaignError for its folder, ToolMissingError.
     """
     from weir.campaign.choice import only
@@ -192,7 +192,10 @@ def campaign_command(
         if unplanned := store.unplanned():
             notes.print(
                 f"weir: not of this grid, and not counted: {plural(len(unplanned), 'run')}, "
-                f"first {unplanned[0]}"
+                f"first {unplanned[0]}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
             )
         if retry:
             store.delete_failures([run.key for run in campaign.runs])
@@ -206,6 +209,15 @@ def campaign_command(
             _announce(campaign, len(done), executor.jobs, estimate, store, notes)
         with LiveView(campaign, done, executor.jobs, estimate, notes) as view:
             ending = Runner(store, executor, view, used).run()
+        if ending.disk_full is not None:  # before the page, for which there may be no space either
+            notes.print(
+                f"weir: the disk is full ({ending.disk_full}); no more runs are started; "
+                "valid: free some space, then the same command resumes",
+                style="red",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )
         found = outcomes(campaign, store.done())
         page, warnings = write_page(store.folder, campaign, found)
     tally = Tally(
@@ -415,4 +427,6 @@ def _tally_text(tally: Tally) -> str:
 def _exit_code(ending: Ending, tally: Tally) -> int:
     if ending.stopped_by is not None:
         return 128 + signal.Signals(ending.stopped_by)
+    if ending.disk_full is not None:
+        return EXIT_DISK
     return 0 if tally.complete == tally.runs else EXIT_FAILED

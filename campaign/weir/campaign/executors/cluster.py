@@ -73,6 +73,8 @@ class GuestNeeds:
 class ClusterExecutor:
     """The workers of a scheduler."""
 
+    writes_here = False
+
     def __init__(
         self,
         client: Client,

@@ -52,6 +52,9 @@ class Execution(Protocol):
 class Executor(Protocol):
     """Makes runs, several at a time."""
 
+    writes_here: bool
+    """Whether runs write to the campaign's own disk, not to that of a worker."""
+
     @property
     def jobs(self) -> int:
         """The number of runs at a time."""

@@ -25,6 +25,8 @@ class LocalExecutor:
     measures for some time, the oldest analysis learns that it need not wait; no run starts before it ends.
     """
 
+    writes_here = True
+
     def __init__(self, jobs: int, command: Command, quiet_s: float = QUIET_S) -> None:
         """Start runs with `command`."""
         self.jobs = jobs
