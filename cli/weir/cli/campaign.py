@@ -83,6 +83,9 @@ def campaign(
     retry: Annotated[
         bool, typer.Option("--retry", help="Make runs again that failed for good or are invalid.")
     ] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Print lines, where a terminal would show a bar below them too.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> int:
     """Run an experiment over a matrix of values, repeated; resume it where it was, however it ended.
@@ -111,6 +114,7 @@ def campaign(
         scheduler=scheduler,
         testbeds=testbed or (),
         retry=retry,
+        plain=plain,
         as_json=as_json,
         console=Console(),
     )
@@ -129,6 +133,7 @@ def campaign_command(
     scheduler: str | None,
     testbeds: Sequence[Path] = (),
     retry: bool,
+    plain: bool = False,
     as_json: bool,
     console: Console,
 ) -> int:
@@ -207,7 +212,7 @@ def campaign_command(
             if not used or scheduler is not None:
                 executor = _executor(store, jobs, scheduler, memory_mb, notes, stack)
             _announce(campaign, len(done), executor.jobs, estimate, store, notes)
-        with LiveView(campaign, done, executor.jobs, estimate, notes) as view:
+        with LiveView(campaign, done, executor.jobs, estimate, notes, plain=plain) as view:
             ending = Runner(store, executor, view, used).run()
         if ending.disk_full is not None:  # before the page, for which there may be no space either
             notes.print(

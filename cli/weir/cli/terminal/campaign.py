@@ -18,10 +18,17 @@ from weir.cli.terminal.progress import TerminalBar
 
 
 class LiveView(TerminalBar):
-    """Shows the events of a runner; on a terminal with a bar, elsewhere as plain lines."""
+    """Shows the events of a runner; on a terminal with a bar unless `plain`, elsewhere as plain lines."""
 
     def __init__(
-        self, campaign: Campaign, done: Mapping[str, Path], jobs: int, estimate: Estimate, console: Console
+        self,
+        campaign: Campaign,
+        done: Mapping[str, Path],
+        jobs: int,
+        estimate: Estimate,
+        console: Console,
+        *,
+        plain: bool = False,
     ) -> None:
         """Show on `console`; `done` are the runs that were complete before."""
         columns = (
@@ -30,7 +37,7 @@ class LiveView(TerminalBar):
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
         )
-        super().__init__(console, Progress(*columns, console=console, transient=True))
+        super().__init__(console, Progress(*columns, console=console, transient=True), shown=not plain)
         self._campaign, self._jobs, self._estimate = campaign, jobs, estimate
         self._left = {run.key: run for run in campaign.runs if run.key not in done}
         self._started_at: dict[str, float] = {}

@@ -14,13 +14,14 @@ from rich.progress import Progress
 class TerminalBar:
     """A context manager that shows a progress bar, if the console is a terminal."""
 
-    def __init__(self, console: Console, progress: Progress) -> None:
-        """Show `progress`, which was created for `console`."""
+    def __init__(self, console: Console, progress: Progress, *, shown: bool = True) -> None:
+        """Show `progress`, which was created for `console`; not at all unless `shown`."""
         self._console, self._progress = console, progress
+        self._shown = shown and console.is_terminal
 
     def __enter__(self) -> Self:
         """Start the bar."""
-        if self._console.is_terminal:
+        if self._shown:
             self._progress.start()
         return self
 
@@ -31,7 +32,7 @@ class TerminalBar:
         traceback: TracebackType | None,
     ) -> None:
         """Clear the bar."""
-        if self._console.is_terminal:
+        if self._shown:
             self._progress.stop()
 
 
