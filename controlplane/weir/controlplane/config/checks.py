@@ -21,6 +21,9 @@ RESERVED_HOSTS = ("switch", "collector")
 MAX_WRITES = 1_000_000
 """Largest number of writes of one flow: its two processes hold them in memory."""
 
+_LONGEST_NS = 86_400 * 10**9
+"""Longest test of iperf3, which refuses more as it starts."""
+
 _SHORTEST_TUNING_NS = 200_000_000
 """Time between two decisions of a tuner that has at least one sample with features, which need two."""
 
@@ -191,6 +194,12 @@ def _application(flow: FlowConfig, location: Location) -> Iterator[Problem]:
         yield Problem((*location, given[1]), message, depends_on=((*location, given[0]),))
     if flow.replay is not None and not flow.replay.strip():
         yield Problem((*location, "replay"), "is empty; valid: a file of `weir trace`")
+    if not {"writes", "replay"} & {*given} and flow.duration > _LONGEST_NS:
+        message = (
+            f"{format_time(flow.duration)} is more than iperf3 has; valid: at most {format_time(_LONGEST_NS)}"
+        )
+        depends_on = ((*location, "writes"), (*location, "replay"))
+        yield Problem((*location, "duration"), message, depends_on=depends_on)
     if flow.writes is None:
         return
     writes_location: Location = (*location, "writes")

@@ -54,13 +54,16 @@ _WRONG_TYPE = {
     "model_attributes_type": "a mapping",
 }
 
+OF_CAMPAIGNS: tuple[Location, ...] = (("matrix",), ("parts",), ("repeats",))
+"""Keys by which a file is seen to be a campaign's."""
 EXPERIMENT = Form(
     ExperimentConfig,
     "experiment",
     "name, hosts, flows, phases",
     {
-        ("matrix",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
-        ("repeats",): "this is a campaign, not one experiment; valid: `weir campaign` of this file",
+        **dict.fromkeys(
+            OF_CAMPAIGNS, "this is a campaign, not one experiment; valid: `weir campaign` of this file"
+        ),
         ("analysis",): "every analysis is made of every run; valid: leave it out",
         ("traffic",): "traffic is TCP flows; valid: flows",
         ("topology",): "a topology is hosts around one switch; valid: hosts",

@@ -23,7 +23,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.tag import Tag
 
 from weir.controlplane.config.checks import check
-from weir.controlplane.config.explain import EXPERIMENT, Form, Model, explain, repair
+from weir.controlplane.config.explain import EXPERIMENT, OF_CAMPAIGNS, Form, Model, explain, repair
 from weir.controlplane.config.model import ExperimentConfig
 from weir.controlplane.config.problems import ConfigError, Location, Problem, key_text
 
@@ -106,8 +106,10 @@ def parse_experiment(text: str, filename: str = "experiment.yaml") -> Experiment
 def experiment_of(data: dict[str, Any], source: Source) -> ExperimentConfig:
     """An experiment from the data of ``source``, or data derived from it; raises :class:`ConfigError`."""
     found, problems = validate(EXPERIMENT, data, check)
+    # The variables of a campaign are no values, so each of its other problems would say the same.
+    campaign = [problem for problem in problems if problem.location in OF_CAMPAIGNS]
     if problems or found is None:
-        raise source.error(problems)
+        raise source.error(campaign[:1] or problems)
     return found
 
 

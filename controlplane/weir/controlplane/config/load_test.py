@@ -51,6 +51,15 @@ def test_the_demo_is_two_phases_of_one_and_two_policers() -> None:
     assert [flow.name for flow in experiment.flows if flow.measured] == ["measured1", "measured2"]
 
 
+@pytest.mark.parametrize("name", ["bbr-dominant", "when-to-use-bbr"])
+def test_a_campaign_is_named_as_one_in_a_single_line(name: str) -> None:
+    path = DEMO.with_name(f"{name}.yaml")
+    with pytest.raises(ConfigError) as error:
+        load_experiment(path)
+    (line,) = error.value.lines
+    assert line.endswith(": this is a campaign, not one experiment; valid: `weir campaign` of this file")
+
+
 def test_the_name_of_a_kernel_is_read_as_it_is_written() -> None:
     for written in ("6.10", "'6.10'", "6.12", "007", "bbr3"):
         experiment = parse_experiment(VALID + f"time: virtual\nkernel: {written}\n")
@@ -149,6 +158,10 @@ CASES = {
     "a matrix, which is a campaign's": (
         ("flows:", "matrix: {rate: [1, 2]}\nflows:"),
         "x.yaml:5: matrix: this is a campaign, not one experiment; valid: `weir campaign` of this file",
+    ),
+    "longer than iperf3's longest test": (
+        ("duration: 4 s", "duration: 86401 s"),
+        "x.yaml:6: flows[0].duration: 86401 s is more than iperf3 has; valid: at most 86400 s",
     ),
     "learned without flows": (
         ("burst: 20 ms", "burst: 20 ms, mode: per_flow_learned"),
