@@ -12,13 +12,14 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from weir.archive import layout
 from weir.archive.errors import ArchiveError
 from weir.archive.read import ArchivedRun, Limits, Member, open_archive
+from weir.rundir.campaign_folder import without_campaign
 from weir.rundir.directory import sync_directory, sync_tree
 from weir.rundir.scratch import scratch_folder
 
@@ -57,7 +58,7 @@ def import_archive(
 
     Raises:
         ArchiveError: the archive is not whole, holds what no export writes, or has runs that are in `runs`
-            with other contents. Nothing has changed then.
+            with other contents, or into whose folder a campaign is making runs. Nothing has changed then.
         OSError: a file cannot be read or written. Nothing has changed then, either.
     """
     with open_archive(path, limits) as archive:
@@ -65,6 +66,9 @@ def import_archive(
         own = dict(archive.campaign_files)
         for file, digest in own.items():
             present[file] = _is_same_file(runs, file, digest, path)
+        new = [place for place, there in present.items() if not there]
+        with _no_campaigns(runs, new):  # said before anything is unpacked
+            pass
         with _folder(runs, archive.size_bytes) as folder:
             done = 0
             for member in archive.members:
@@ -73,13 +77,28 @@ def import_archive(
                     progress(done + size, archive.size_bytes)
                 done += member.info.file_size
             sync_tree(folder)
-            _move(folder, runs, [place for place, there in present.items() if not there])
+            with _no_campaigns(runs, new):
+                _move(folder, runs, new)
         return Imported(
             tuple(ImportedRun(run, runs / run.folder, not present[run.folder]) for run in archive.runs),
             tuple(runs / name for name in dict.fromkeys(file.parts[0] for file in own)),
             len(archive.members),
             archive.size_bytes,
         )
+
+
+@contextmanager
+def _no_campaigns(runs: Path, places: list[PurePosixPath]) -> Iterator[None]:
+    """Keep campaigns out of the folders of these runs and files: one would make the same runs."""
+    with ExitStack() as stack:
+        for name in sorted({place.parts[0] for place in places}):
+            try:
+                stack.enter_context(without_campaign(runs / name))
+            except BlockingIOError as error:
+                raise ArchiveError(
+                    f"{runs / name}: `weir campaign` is running in it; valid: wait for it, or --runs DIR"
+                ) from error
+        yield
 
 
 def _is_present(runs: Path, folder: PurePosixPath, files: Mapping[str, str], archive: Path) -> bool:

@@ -15,6 +15,7 @@ import pytest
 from weir.archive import unpack
 from weir.archive.errors import ArchiveError
 from weir.archive.unpack import import_archive
+from weir.rundir.campaign_folder import LOCK
 from weir_tests.archive.zips import FILES, MANIFEST, tree, written, zip_of
 
 TWO = dict(FILES) | {
@@ -83,6 +84,23 @@ def test_a_run_that_differs_is_refused_and_nothing_changes(
     with pytest.raises(ArchiveError, match="valid: --runs with another directory"):
         import_archive(archive, runs)
     assert tree(runs) == before
+
+
+def test_a_folder_in_which_a_campaign_is_running_gets_no_runs(tmp_path: Path, archive: Path) -> None:
+    runs = tmp_path / "runs"
+    (runs / "other").mkdir(parents=True)
+    lock = os.open(runs / "other" / LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(
+            ArchiveError, match=r"other: `weir campaign` is running in it; valid: wait for it"
+        ):
+            import_archive(archive, runs)
+        assert tree(runs) == {f"other/{LOCK}": b""}
+    finally:
+        os.close(lock)
+    import_archive(archive, runs)
+    assert tree(runs) == WHOLE | {f"other/{LOCK}": b""}
 
 
 def test_a_link_in_place_of_an_experiment_is_not_followed(tmp_path: Path, archive: Path) -> None:

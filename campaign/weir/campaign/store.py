@@ -23,14 +23,13 @@ from weir.campaign.errors import CampaignError
 from weir.campaign.identity import identity_of, software
 from weir.campaign.load import Campaign, PlannedRun
 from weir.rundir import manifest
-from weir.rundir.campaign_folder import CAMPAIGN_FILE, FAILED, INVALID, PARTIAL
+from weir.rundir.campaign_folder import CAMPAIGN_FILE, FAILED, INVALID, LOCK, PARTIAL
 from weir.rundir.directory import RunDirectory, is_held, sync_directory, sync_tree
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import CampaignRun, Manifest, Software, VirtualTime
 from weir.rundir.plural import plural
 from weir.rundir.whole_files import write_whole
 
-LOCK = ".lock"
 # A sandbox whose outer process was killed ends within its grace period of 20 s.
 _ORPHAN_PATIENCE_S = 60.0
 _ORPHAN_POLL_S = 0.1

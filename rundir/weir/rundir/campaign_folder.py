@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +22,8 @@ SUMMARY = "summary.json"
 PAGE_FOLDERS = ("data", "figures")
 """Tables and figures of the page."""
 PARTIAL, FAILED, INVALID = ".partial", "failed", "invalid"
+LOCK = ".lock"
+"""Whoever changes the folder's runs holds a lock on this file."""
 LATEST = "latest"
 """A link to a run, in the folder of an experiment."""
 
@@ -51,3 +56,21 @@ class CampaignFolder:
                 yield self.path / name
         for folder in PAGE_FOLDERS:
             yield from sorted(path for path in (self.path / folder).rglob("*") if path.is_file())
+
+
+@contextmanager
+def without_campaign(folder: Path) -> Iterator[None]:
+    """Keep the campaign of a folder, if it is that of one, from starting until the end of the block.
+
+    Raises BlockingIOError if it is running.
+    """
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        yield
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
