@@ -28,7 +28,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// An interface of the section.
 #[derive(Debug, Clone, Copy)]
 struct Interface {
-    link_type: LinkType,
+    /// As the file numbers it; only packets need one that can be read.
+    link_type_code: u32,
     ticks_per_second: u64,
     offset_ns: i64,
     fcs_bytes: u32,
@@ -118,7 +119,7 @@ impl Section {
                 let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
                 Ok(Some(Packet {
                     time_ns: Some(interface.time_ns(ticks)),
-                    link_type: interface.link_type,
+                    link_type: interface.link_type()?,
                     wire_length: packet.origlen.saturating_sub(interface.fcs_bytes),
                     start: ENHANCED_PACKET_AT,
                     length: usize::try_from(packet.caplen).unwrap_or(usize::MAX),
@@ -134,7 +135,7 @@ impl Section {
                 };
                 Ok(Some(Packet {
                     time_ns: None,
-                    link_type: interface.link_type,
+                    link_type: interface.link_type()?,
                     wire_length: packet.origlen.saturating_sub(interface.fcs_bytes),
                     start: SIMPLE_PACKET_AT,
                     length: kept.min(
@@ -157,9 +158,6 @@ impl Section {
     }
 
     fn add_interface(&mut self, block: &InterfaceDescriptionBlock<'_>) -> Result<(), Problem> {
-        let code = u32::try_from(block.linktype.0).unwrap_or(u32::MAX);
-        let link_type =
-            LinkType::from_pcap(code).map_err(|error| (error.to_string(), LinkType::SUPPORTED))?;
         let ticks_per_second = ticks_per_second(block.if_tsresol).ok_or((
             format!("interface with time resolution {}", block.if_tsresol),
             "a resolution below 2^64 ticks per second",
@@ -172,7 +170,7 @@ impl Section {
         }
         let offset_s = self.long(&block.options, OptionCode::IfTsoffset);
         self.interfaces.push(Interface {
-            link_type,
+            link_type_code: u32::try_from(block.linktype.0).unwrap_or(u32::MAX),
             ticks_per_second,
             offset_ns: (offset_s.unwrap_or(0).cast_signed()).saturating_mul(NS_PER_S.cast_signed()),
             fcs_bytes: option_bytes(&block.options, IF_FCSLEN)
@@ -239,6 +237,12 @@ fn ticks_per_second(resolution: u8) -> Option<u64> {
 }
 
 impl Interface {
+    /// Wireshark describes every interface that it was told to capture on (USB, Bluetooth, …), with packets or without.
+    fn link_type(&self) -> Result<LinkType, Problem> {
+        LinkType::from_pcap(self.link_type_code)
+            .map_err(|error| (error.to_string(), LinkType::SUPPORTED))
+    }
+
     /// `ticks` since the interface's epoch, as nanoseconds since 1970.
     fn time_ns(&self, ticks: u64) -> i64 {
         let since = u128::from(ticks) * u128::from(NS_PER_S) / u128::from(self.ticks_per_second);

@@ -191,9 +191,23 @@ fn what_cannot_be_read_is_named_with_its_byte() {
     assert!(error.problem.contains("describes 0"), "{error}");
     let mut usb = File::new(false);
     usb.interface(189, &[]);
+    usb.packet(0, 1, 60, b"urb");
     let error = read(&usb.bytes).expect_err("USB").to_string();
     let named = "link type 189 (USB, Linux) is not supported; valid is 1 (Ethernet), 12, 14 or 101";
     assert!(error.contains(named), "{error}");
+}
+
+#[test]
+fn an_interface_without_packets_may_have_any_link_type() {
+    let mut file = File::new(false);
+    file.interface(189, &[]);
+    file.interface(1, &[]);
+    file.packet(1, 3, 60, b"frame");
+    let (records, _) = read(&file.bytes).expect("only Ethernet has a packet");
+    assert_eq!(records, [(3000, LinkType::Ethernet, 60, b"frame".to_vec())]);
+    file.packet(0, 4, 60, b"urb");
+    let error = read(&file.bytes).expect_err("USB").to_string();
+    assert!(error.contains("link type 189 (USB, Linux)"), "{error}");
 }
 
 #[test]
