@@ -494,6 +494,56 @@ fn window_probes_are_not_losses() {
 }
 
 #[test]
+fn a_window_probe_that_is_taken_was_captured() {
+    let mut line = Timeline::new();
+    line.window = 0;
+    line.send(0, 0..1).ack(20, 1, 0, &[]);
+    line.send_bytes(220, 1000, 1).ack(240, 1, 0, &[]);
+    line.window = 500;
+    line.send_bytes(440, 1000, 1)
+        .ack_bytes(460, 1001, 440, &[])
+        .send_bytes(461, 1001, 1000)
+        .ack_bytes(481, 2001, 461, &[]);
+    assert_eq!(line.end().0, vec![]);
+    assert_eq!(line.found.missed, 0);
+}
+
+/// A SYN with 500 bytes (TCP Fast Open), of which its SYN-ACK acknowledges all below `taken`; then the rest is sent.
+fn after_a_syn_with_data(taken: u32) -> Timeline {
+    let mut line = Timeline::new();
+    let syn = Sent {
+        tag: 0,
+        time_ns: 0,
+        seq: 0,
+        sequence_length: 501,
+        payload_length: 500,
+        syn: true,
+        fin: false,
+        tsval: Some(0),
+        ip_id: 1,
+    };
+    line.tag = 1;
+    line.sender.on_send(&syn, &mut line.found);
+    line.ack_bytes(20, taken, 0, &[]);
+    if taken < 501 {
+        line.send_bytes(21, taken, 501 - taken)
+            .ack_bytes(41, 501, 21, &[]);
+    }
+    line.send_bytes(50, 501, 1000).ack_bytes(70, 1501, 50, &[]);
+    line
+}
+
+#[test]
+fn data_in_a_syn_that_the_receiver_does_not_take_is_not_lost() {
+    for taken in [1, 200, 501] {
+        let mut line = after_a_syn_with_data(taken);
+        assert_eq!(line.end(), (vec![], vec![]), "{taken}");
+        assert_eq!(line.spurious(), vec![], "{taken}");
+        assert_eq!(line.found.missed, 0, "{taken}");
+    }
+}
+
+#[test]
 fn a_new_connection_on_the_same_ports_starts_afresh() {
     let mut line = Timeline::new();
     line.send(0, 0..2).ack(20, 1, 0, &[]);

@@ -46,6 +46,9 @@ impl Sender {
                 self.cover_blocks::<S>(ack, edge.max(self.una), usize::from(dsack.is_some()));
         }
         if advances {
+            if self.syn_data_end.take().is_some_and(|end| edge < end) {
+                self.refuse_syn_data(edge);
+            }
             self.cover(self.una, edge);
         }
         // Without all SACK blocks, data after a hole are reported long after they arrived.
@@ -68,8 +71,10 @@ impl Sender {
             let end = unwrap(block.end, edge);
             self.duplicate(start, end, ack.time_ns);
         }
-        if edge > self.max {
-            sink.missed(edge - self.max);
+        // A window probe that found room was data after all.
+        let captured_to = self.max.max(self.probed_to);
+        if edge > captured_to {
+            sink.missed(edge - captured_to);
         }
         if !self.holes.is_empty() && advances {
             self.holes.acknowledged(edge);
@@ -84,6 +89,26 @@ impl Sender {
         self.max = self.max.max(edge);
         self.active_ns = ack.time_ns;
         self.retire(ack.time_ns, sink);
+    }
+
+    /// Takes the data from `edge` on from the SYNs that carried it: the receiver answered without it, so the SYN arrived, and
+    /// its sender sends that data again although nothing was lost (RFC 7413 section 4.2).
+    fn refuse_syn_data(&mut self, edge: u64) {
+        self.outstanding.split_at(edge, &mut self.slots);
+        let Some(syn) = self.outstanding.pieces.front() else {
+            return;
+        };
+        let syns = syn.sent.clone();
+        let first = self.outstanding.first_after(edge);
+        for piece in self.outstanding.pieces.range_mut(first..) {
+            piece.sent.retain(|slot| {
+                let refused = syns.contains(slot);
+                if refused {
+                    self.slots.get_mut(*slot).pieces -= 1;
+                }
+                !refused
+            });
+        }
     }
 
     /// Processes the SACK blocks after the first `skip`. Returns the payload bytes that they newly cover, where rates are

@@ -38,8 +38,12 @@ pub struct Sender {
     /// An acknowledgment was seen: `una` comes from the receiver and is not the first sequence number captured.
     acknowledged: bool,
     initial: Option<u64>,
+    /// The end of the data in a SYN (TCP Fast Open), until an acknowledgment covers the SYN.
+    syn_data_end: Option<u64>,
     /// The end of the data, after FIN.
     fin_end: Option<u64>,
+    /// The end of the last window probe.
+    probed_to: u64,
     una: u64,
     max: u64,
     next_order: u64,
@@ -100,6 +104,7 @@ impl Sender {
         }
         let end = start + u64::from(sent.sequence_length);
         if self.is_probe(sent, start) {
+            self.probed_to = end;
             sink.verdict(sent.tag, Verdict::Unknown);
             return false;
         }
@@ -155,6 +160,9 @@ impl Sender {
                 arrived_before: false,
                 sent,
             });
+        }
+        if sent.syn && sent.payload_length > 0 {
+            self.syn_data_end = Some(end);
         }
         if sent.fin {
             self.fin_end = Some(end);
