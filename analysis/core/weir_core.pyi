@@ -116,13 +116,14 @@ class Joined:
     @property
     def packets(self) -> pa.Table:
         """One row per IP packet sent: flow u32, sent_ns i64, wire_length u32, seq u32?, payload_length
-        u32, syn, retransmission, judged, inferred_lost bool, cause, confidence utf8?, inferred_at_ns,
+        u32, syn, retransmission, copy, judged, inferred_lost bool, cause, confidence utf8?, inferred_at_ns,
         received_ns i64?, sent_record u64, received_record u64?, passed_ns u64?, dropped bool, policer u16?,
         colour u8?, packet_number u32?, ingress_ns u64?.
 
-        ``judged`` is false where the sender's capture cannot tell: pure ACKs, other protocols, data still
-        in flight at the end. The records are numbers of the packet in the two captures; ``passed_ns`` is
-        when it came into the switch, by the report of a packet that was not dropped.
+        ``copy``: the capture has the packet before it a second time. ``judged`` is false where the sender's
+        capture cannot tell: pure ACKs, other protocols, data still in flight at the end. The records are
+        numbers of the packet in the two captures; ``passed_ns`` is when it came into the switch, by the
+        report of a packet that was not dropped.
         """
     @property
     def rtts(self) -> pa.Table:

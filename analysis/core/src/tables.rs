@@ -329,6 +329,7 @@ pub fn joined_packets(joined: &Joined) -> Result<RecordBatch, ArrowError> {
         ),
         flag("syn", rows().map(|row| row.syn)),
         flag("retransmission", rows().map(|row| row.retransmission)),
+        flag("copy", rows().map(|row| row.copy)),
         flag("judged", rows().map(|row| row.judged)),
         flag(
             "inferred_lost",

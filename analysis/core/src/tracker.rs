@@ -121,6 +121,8 @@ pub trait FlowSink {
     fn verdict(&mut self, flow: u32, tag: u64, verdict: Verdict);
     /// A loss before the capture.
     fn before(&mut self, _flow: u32, _loss: Loss) {}
+    /// The packet announced with `tag` is in the capture a second time.
+    fn copy(&mut self, _flow: u32, _tag: u64) {}
     /// A round-trip time of the flow whose data was acknowledged.
     fn rtt(&mut self, flow: u32, sample: RttSample);
     /// A delivery rate of the flow whose data was acknowledged.
@@ -367,8 +369,9 @@ impl<S: FlowSink> Sink for Counting<'_, S> {
         self.stats.overtaken += 1;
     }
 
-    fn copy(&mut self) {
+    fn copy(&mut self, tag: u64) {
         self.stats.copies += 1;
+        self.sink.copy(self.flow, tag);
     }
 
     fn missed(&mut self, bytes: u64) {

@@ -47,7 +47,10 @@ def traces_of(path: Path) -> CaptureTraces:
     # No addresses: every host counts as a local sender, so each direction of each flow is judged.
     joined = weir_core.join_run([(path, [])])
     rows = flows_from_arrow(joined.flows)
-    of_flow = {number: its for number, its in packets_from_arrow(joined.packets).by_flow() if number in rows}
+    packets = packets_from_arrow(joined.packets)
+    if packets.copy.any():
+        packets = packets.select(~packets.copy)
+    of_flow = {number: its for number, its in packets.by_flow() if number in rows}
     flows = _flows(rows, of_flow, joined)
     warnings = list(joined.warnings)
     missed = sum(flow.unfilled for flow in flows)

@@ -73,6 +73,22 @@ def test_the_same_flow_twice_is_refused(tmp_path: Path) -> None:
         detect("wehey_loss_trend", capture, capture)
 
 
+def test_packets_that_are_in_a_capture_twice_change_no_flow(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    server = tmp_path / "pcap" / "server.pcap"
+    [once] = traces_of(server).flows
+    data = server.read_bytes()
+    twice, at = data[:24], 24
+    while at < len(data):
+        end = at + 16 + struct.unpack_from("<I", data, at + 8)[0]
+        twice += 2 * data[at:end]
+        at = end
+    server.write_bytes(twice)
+    [flow] = traces_of(server).flows
+    assert (len(flow.time_ns), flow.losses) == (len(once.time_ns), once.losses)
+    assert flow.seq.tolist() == once.seq.tolist()
+
+
 @pytest.mark.parametrize("second", [1_000, 3_000_000_000])
 def test_two_connections_on_the_same_ports_lose_what_each_of_them_loses(tmp_path: Path, second: int) -> None:
     server, client = Host("10.0.0.2", 40_000), Host("10.0.0.1", 5_201)

@@ -18,7 +18,8 @@ class FlowLosses:
 
     `losses` has the columns sent_ns, detected_ns, seq, length, cause, place, confidence (docs/losses.md) and
     is sorted by the time of sending. `losses_before` of them were lost before the point of capture (place
-    `before`) and are not in `packets`; at a receiver all are. `delivery_rates_bps`: payload delivered per
+    `before`) and are not in `packets`; at a receiver all are. `copies` of the packets are in the capture a
+    second time. `delivery_rates_bps`: payload delivered per
     second, a sample per ACK.
     """
 
@@ -37,6 +38,7 @@ class FlowLosses:
     retransmissions: int
     spurious: int
     losses_before: int
+    copies: int
     losses: Any
     delivery_rates_bps: Any
 
@@ -50,8 +52,7 @@ class FlowLosses:
         """Inferred losses ÷ packets sent, with those lost before the point of capture; None if not TCP."""
         if self.protocol != TCP or not self.packets:
             return None
-        losses = int(self.losses.num_rows)
-        return losses / (self.packets + self.losses_before)
+        return loss_ratio(int(self.losses.num_rows), self.packets, self.losses_before, self.copies)
 
     def summary(self) -> dict[str, Any]:
         """The flow without the list of its losses, ready for JSON; without TCP, what is inferred is None."""
@@ -117,10 +118,15 @@ class CaptureCounts:
 
 _FLOW_COLUMNS = (
     *("flow", "src", "dst", "src_port", "dst_port", "protocol", "packets", "bytes", "payload_bytes"),
-    *("first_ns", "last_ns", "min_rtt_ns", "retransmissions", "spurious", "losses_before"),
+    *("first_ns", "last_ns", "min_rtt_ns", "retransmissions", "spurious", "losses_before", "copies"),
 )
 CAUSES = ("fast_retransmit", "rto", "lost_retransmission", "tail")
 _LOSS_COLUMNS = ("sent_ns", "detected_ns", "seq", "length", "cause", "place", "confidence")
+
+
+def loss_ratio(losses: int, captured: int, before: int, copies: int) -> float:
+    """Losses ÷ packets sent, `before` of which never reached the capture, which has `copies` of others."""
+    return losses / (captured - copies + before)
 
 
 def losses_of(path: Path) -> CaptureLosses:

@@ -18,7 +18,7 @@ def capture() -> CaptureLosses:
             **{"flow": number, "src": "10.0.0.2", "dst": "10.0.0.1", "src_port": port, "dst_port": 5201},
             **{"protocol": 6, "packets": packets, "bytes": payload, "payload_bytes": payload, "first_ns": 0},
             **{"last_ns": 9, "min_rtt_ns": 20, "retransmissions": 1, "spurious": 0, "losses": 1},
-            "losses_before": before,
+            **{"losses_before": before, "copies": 0},
         }
 
     def loss(flow: int, sent_ns: int, cause: str, place: str = "behind") -> dict[str, Any]:
@@ -48,6 +48,12 @@ def test_losses_before_the_capture_are_counted_apart_and_belong_to_the_ratio() -
     summary = capture().flows[1].summary()
     assert (summary["losses"], summary["losses_before"]) == (1, 1)
     assert summary["loss_ratio"] == 2 / 8
+
+
+def test_the_second_copies_of_packets_are_none_that_were_sent() -> None:
+    flow = replace(capture().flows[1], copies=3)
+    assert flow.summary()["copies"] == 3
+    assert flow.loss_ratio == 2 / (7 - 3 + 1)
 
 
 def test_nothing_is_inferred_from_a_flow_without_tcp() -> None:

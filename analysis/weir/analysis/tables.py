@@ -62,7 +62,8 @@ class Packets:
     `sent_ns` is on the sender's clock, `received_ns` on the receiver's, `ingress_ns` on the switch's. Where a
     packet was not received, not reported or not inferred lost, the flag is False and the value 0. `judged`:
     the sender's capture shows whether the packet arrived. `passed_ns` is when the switch had a packet that it
-    did not drop, where it reported that; 0 otherwise. `syn`: the packet has this TCP flag.
+    did not drop, where it reported that; 0 otherwise. `syn`: the packet has this TCP flag. `copy`: it is a
+    packet before it, which the capture has a second time.
     """
 
     flow: Ints
@@ -84,6 +85,7 @@ class Packets:
     packet_number: Ints
     passed_ns: Ints
     syn: Bools
+    copy: Bools
 
     def __len__(self) -> int:
         """The number of packets."""
@@ -110,20 +112,20 @@ def packets_from_arrow(table: Any) -> Packets:
     Raises ValueError when a column is missing. Null becomes 0, with a flag that is False.
     """
     arrow = pa.table(table)
-    needed = {f.name for f in fields(Packets)} - {"received", "passed_ns", "syn"}
+    needed = {f.name for f in fields(Packets)} - {"received", "passed_ns", "syn", "copy"}
     missing = sorted(needed - set(arrow.column_names))
     if missing:
         raise ValueError(
             f"packets table: no column {', '.join(missing)}; it has {', '.join(arrow.column_names)}"
         )
-    for name, kind in (("passed_ns", pa.int64()), ("syn", pa.bool_())):
+    for name, kind in (("passed_ns", pa.int64()), ("syn", pa.bool_()), ("copy", pa.bool_())):
         if name not in arrow.column_names:
             arrow = arrow.append_column(name, pa.nulls(arrow.num_rows, kind))
     columns: dict[str, Any] = {
         name: np.asarray(pc.fill_null(pc.cast(arrow[name], pa.int64(), safe=False), 0).to_numpy())
         for name in _INTEGERS
     }
-    for name in ("syn", "retransmission", "judged", "inferred_lost", "dropped"):
+    for name in ("syn", "copy", "retransmission", "judged", "inferred_lost", "dropped"):
         columns[name] = np.asarray(pc.fill_null(arrow[name], False).to_numpy(), dtype=bool)
     columns["received"] = np.asarray(pc.is_valid(arrow["received_ns"]).to_numpy(), dtype=bool)
     columns["cause"] = np.asarray(arrow["cause"].to_numpy(zero_copy_only=False), dtype=object)

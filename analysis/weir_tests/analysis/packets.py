@@ -51,6 +51,7 @@ def make_packets(
         colour=_ints([2 if drop else 0 for drop in dropped]),
         packet_number=_ints(range(1, n + 1)),
         syn=np.isin(np.arange(n), np.array(syn, dtype=np.int64)),
+        copy=np.zeros(n, dtype=bool),
     )
 
 

@@ -78,7 +78,7 @@ def losses_table(counts: CaptureCounts) -> Table:
             str(flow["packets"]),
             str(flow["losses"]),
             str(flow["losses_before"]),
-            f"{loss_ratio(flow) * 100:.3f}",
+            f"{_ratio(flow) * 100:.3f}",
             str(flow["retransmissions"]),
             str(flow["spurious"]),
             "" if rtt_ns is None else f"{rtt_ns / 1e6:.3f}",
@@ -86,7 +86,9 @@ def losses_table(counts: CaptureCounts) -> Table:
     return table
 
 
-def loss_ratio(flow: dict[str, Any]) -> float:
+def _ratio(flow: dict[str, Any]) -> float:
     """Losses before and after the capture point ÷ all transmissions of the sender."""
+    from weir.analysis.losses import loss_ratio
+
     before = int(flow["losses_before"])
-    return float((flow["losses"] + before) / (flow["packets"] + before))
+    return loss_ratio(flow["losses"] + before, flow["packets"], before, flow["copies"])

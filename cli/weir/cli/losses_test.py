@@ -27,6 +27,7 @@ FLOW = {
     "retransmissions": 3,
     "spurious": 1,
     "losses_before": 0,
+    "copies": 0,
 }
 
 

@@ -158,8 +158,8 @@ pub trait Sink {
     fn before(&mut self, loss: Loss);
     /// A packet that reached the capture late because others had overtaken it.
     fn overtaken(&mut self);
-    /// A second copy of a packet in the capture.
-    fn copy(&mut self);
+    /// The transmission with this `tag` is a second copy of a packet in the capture; its verdict is unknown.
+    fn copy(&mut self, tag: u64);
     /// Bytes that were acknowledged but are not in the capture.
     fn missed(&mut self, bytes: u64);
     /// A round-trip time, in order of time.

@@ -39,7 +39,7 @@ impl Sink for Found {
         self.overtaken += 1;
     }
 
-    fn copy(&mut self) {
+    fn copy(&mut self, _tag: u64) {
         self.copies += 1;
     }
 

@@ -66,6 +66,8 @@ pub struct PacketRow {
     pub syn: bool,
     /// It repeats sequence numbers that were sent before.
     pub retransmission: bool,
+    /// It is a packet before it, which the capture has a second time.
+    pub copy: bool,
     /// The inference has a verdict: it takes sequence space and did not end in flight.
     pub judged: bool,
     /// When and how the inference from the sender's capture detected the loss of this transmission.

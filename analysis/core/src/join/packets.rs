@@ -62,6 +62,7 @@ pub(super) fn read_host(
                     payload_length: segment.payload_length,
                     syn: segment.tcp.as_ref().is_some_and(|tcp| tcp.flags.syn()),
                     retransmission,
+                    copy: false,
                     judged: false,
                     inferred: None,
                     confidence: None,
@@ -96,6 +97,11 @@ pub(super) fn read_host(
             && let Some(Some(global)) = global.get(local)
         {
             index.flows[*global as usize].stats = flow.stats;
+        }
+    }
+    for tag in found.copies {
+        if let Some(row) = joined.packets.get_mut(tag as usize) {
+            row.copy = true;
         }
     }
     for (tag, verdict) in found.verdicts {
@@ -160,6 +166,7 @@ fn global_flow(
 #[derive(Debug, Default)]
 struct Found {
     verdicts: Vec<(u64, Verdict)>,
+    copies: Vec<u64>,
     rtts: Vec<(u32, RttSample)>,
     delivery_rates: Vec<(u32, DeliveryRate)>,
 }
@@ -169,6 +176,10 @@ impl FlowSink for Found {
 
     fn verdict(&mut self, _flow: u32, tag: u64, verdict: Verdict) {
         self.verdicts.push((tag, verdict));
+    }
+
+    fn copy(&mut self, _flow: u32, tag: u64) {
+        self.copies.push(tag);
     }
 
     fn rtt(&mut self, flow: u32, sample: RttSample) {

@@ -113,7 +113,7 @@ impl Sender {
             self.una = start;
         }
         if start < self.max && self.is_copy(sent, start) {
-            sink.copy();
+            sink.copy(sent.tag);
             sink.verdict(sent.tag, Verdict::Unknown);
             return false;
         }
