@@ -12,6 +12,7 @@ from weir.analysis import losses
 from weir.analysis.losses import CaptureCounts, CaptureLosses, capture_losses
 from weir.cli.losses import FLOWS_SHOWN, losses_command, losses_table
 from weir.cli.main import run_cli
+from weir.telemetry.captures import Record, write_pcap
 
 FLOW = {
     "src": "10.0.0.2",
@@ -31,6 +32,8 @@ FLOW = {
 }
 
 
+ACK = bytes.fromhex("08004500002800000000ff06") + bytes(22) + b"\x50\x10" + bytes(6)
+"""A TCP segment without data in an Ethernet frame, after its addresses."""
 WARNINGS = ("a.pcap: cut off",)
 
 
@@ -136,3 +139,21 @@ def test_brackets_in_a_warning_are_shown_as_they_are(monkeypatch: pytest.MonkeyP
     shown = io.StringIO()
     losses_command([Path("a.pcap")], as_json=False, console=Console(file=shown, width=100))
     assert warning in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        ((), "no packets in it"),
+        ((b"\x88\x47" + bytes(50),) * 3, "3 records, none of them an IP packet; valid: IPv4 or"),
+        ((ACK,), "no flow with data in 1 record"),
+    ],
+)
+def test_a_table_without_rows_says_why(tmp_path: Path, frames: tuple[bytes, ...], reason: str) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; make setup builds it")
+    capture = tmp_path / "a.pcap"
+    write_pcap(capture, [Record(number, bytes(12) + frame) for number, frame in enumerate(frames)])
+    console = Console(file=io.StringIO(), width=400)
+    assert losses_command([capture], as_json=False, console=console) == 0
+    assert isinstance(console.file, io.StringIO)
+    assert f"{capture}: {reason}" in console.file.getvalue()
