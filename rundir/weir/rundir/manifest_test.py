@@ -73,6 +73,12 @@ def test_a_malformed_manifest_is_refused_with_file_and_key(tmp_path: Path, text:
         read_manifest(run_dir(tmp_path, text))
 
 
+def test_a_manifest_that_is_not_utf_8_is_refused_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_bytes(b'{"name": "\xff"}')
+    with pytest.raises(RunFileError, match=r"manifest\.json: top level: Invalid JSON"):
+        read_manifest(tmp_path)
+
+
 def test_a_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunFileError, match=r"manifest\.json: not found; a run directory holds"):
         ManifestFile.load(tmp_path)

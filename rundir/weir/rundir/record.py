@@ -23,7 +23,7 @@ _Model = TypeVar("_Model", bound=Record)
 def read_record(path: Path, model: type[_Model]) -> _Model:
     """Read a JSON file as `model`; raises RunFileError with file and key."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes()  # pydantic names what is not UTF-8, too
     except (FileNotFoundError, NotADirectoryError):
         raise RunFileError(
             f"{path}: not found; a run directory holds manifest.json, collector.json, "
