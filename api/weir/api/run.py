@@ -29,7 +29,7 @@ from weir.analysis.report import text
 from weir.analysis.result_file import read_result
 from weir.api import html
 from weir.api.captures import Capture
-from weir.api.table import ParquetTable, Table, flat, from_rows
+from weir.api.table import ParquetTable, Table, damaged, flat, flat_types, from_models
 from weir.rundir.directory import RunDirectory, is_held
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import Manifest, read_manifest
@@ -96,7 +96,7 @@ class Run:
         manifest = self.manifest
         if manifest.complete:
             if self._files.result.is_file():
-                return None
+                return self._damage
             if is_held(self.path):
                 return "the run is being analysed"
             return "the run has not been analysed; Run.analyse() does that"
@@ -105,6 +105,14 @@ class Run:
         if manifest.state == "failed":
             return f"the run failed: {manifest.error or 'no reason recorded'}"
         return manifest.error or "the run did not finish"
+
+    @cached_property
+    def _damage(self) -> str | None:
+        try:
+            _ = self.result
+        except RunFileError as error:
+            return str(error)
+        return None
 
     @property
     def valid(self) -> bool:
@@ -303,7 +311,10 @@ class Run:
         path = self._files.flows
         if not path.is_file():
             raise RunFileError(f"{path}: not found; {self._missing()}")
-        table = pq.read_table(path)
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(path, error) from error
         is_data = pc.equal(table["kind"], "data")
         if wanted == "data":
             return table.filter(is_data).drop_columns(["kind", "of"])
@@ -320,7 +331,7 @@ class Run:
             for flow in self.result.flows
             for item in getattr(flow, name)
         ]
-        return from_rows(rows, ("flow", *model.model_fields))
+        return from_models(rows, {"flow": pa.string()} | flat_types(model))
 
     def __repr__(self) -> str:
         """Name, state, and the number of flows and of unexplained packets."""
@@ -357,4 +368,4 @@ class Run:
 
 
 def _rows(items: Iterable[BaseModel], model: type[BaseModel]) -> pa.Table:
-    return from_rows([flat(item.model_dump()) for item in items], tuple(model.model_fields))
+    return from_models([flat(item.model_dump()) for item in items], flat_types(model))

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import weir
+from weir.analysis.models import Law, LinkResult, PairResult, PhaseResult, PolicerResult
 from weir.analysis.result import analyse
 from weir.rundir.directory import held, hold
 from weir.rundir.errors import RunFileError
@@ -29,6 +30,27 @@ weir_core = pytest.importorskip("weir_core", reason="weir_core is not built; mak
 
 DROPPED = (20, 50, 51, 120)
 SENT = 400 + len(DROPPED)
+PAIR: dict[str, Any] = {
+    **{"phase": "a", "flows": ("b", "c"), "truth": "shared", "detector": "shared", "verdict": "shared"},
+    **{"reason": "", "detail": {"p": 0.5}},
+}
+POLICER: dict[str, Any] = {
+    **dict.fromkeys(PolicerResult.model_fields, None),
+    **{
+        "name": "a",
+        "phase": "b",
+        "agreement": "",
+        "disagreements": (),
+        "reported_drops": 0,
+        "reports_lost": 0,
+    },
+    **dict.fromkeys(("rate_bps", "burst_bytes", "effective_rate_bps", "effective_burst_bytes"), 1.0),
+}
+CONFORMANCE: dict[str, Any] = {
+    **{"window_s": 0.1, "windows": 1, "saturated_windows": 0, "excess_percent": None},
+    **dict.fromkeys(("saturated_deviation_percent", "rate_error_percent", "deviation_percent")),
+    "first_burst": {"passed_bytes": 7, "expected_bytes": 7.0, "elapsed_s": 1.0},
+}
 RECORDED = Path(__file__).parents[3] / "rundir" / "weir_tests" / "rundir" / "manifest-0.1.0.json"
 
 
@@ -264,3 +286,47 @@ def test_a_parquet_file_is_read_once_and_a_missing_one_names_its_writer(tmp_path
     pq.write_table(pa.table({"a": [1, 2]}), path)
     assert table.arrow() is table.arrow()
     assert table.head(1).to_pylist() == [{"a": 1}]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"schema": 1, "na', b"\xff\xfe"])
+def test_a_run_with_a_damaged_result_is_shown_with_the_reason(transfer_dir: Path, content: bytes) -> None:
+    copy = transfer_dir.with_name(f"damaged-{len(content)}")
+    shutil.copytree(transfer_dir, copy)
+    (copy / "result.json").write_bytes(content)
+    run = weir.open_run(copy)
+    assert "result.json: " in repr(run)
+    assert "result.json: " in run._repr_html_()
+    assert run.analyse().problem is None
+
+
+def test_a_damaged_table_is_named(transfer_dir: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "damaged"
+    shutil.copytree(transfer_dir, copy)
+    run = weir.open_run(copy)
+    for name in ("flows", "series", "telemetry"):
+        (copy / f"{name}.parquet").write_bytes(b"PAR1")
+        table = getattr(run, name)
+        for use in (len, weir.Table.pandas, weir.Table.head, repr):
+            with pytest.raises(RunFileError, match=f"{name}.parquet: .*valid: a whole Parquet file"):
+                use(table)
+
+
+def test_tables_of_two_runs_are_put_together_whatever_is_null_in_one(transfer_dir: Path) -> None:
+    run, other = weir.open_run(transfer_dir), weir.open_run(transfer_dir)
+    law = dict.fromkeys(Law.model_fields, 0)
+    other.__dict__["result"] = run.result.model_copy(
+        update={
+            "pairs": (PairResult(**PAIR),),
+            "links": (LinkResult(host="a", delay_s=0, rate_bps=5, queue_bytes=None, loss=0),),
+            "policers": (PolicerResult(**POLICER), PolicerResult(**POLICER | {"conformance": CONFORMANCE})),
+            "phases": (PhaseResult(name="a", start_ns=1, duration_s=1, law=Law(**law)),),
+        }
+    )
+    for name in ("phases", "policers", "pairs", "links", "clocks", "host_clocks", "causes"):
+        tables = [getattr(each, name) for each in (run, other)]
+        assert tables[0].schema == tables[1].schema, name
+        assert len(pa.concat_tables([table.arrow() for table in tables])) == sum(map(len, tables))
+        assert polars.concat([table.polars() for table in tables]).height == sum(map(len, tables))
+    assert other.pairs.columns[:3] == ("phase", "flow1", "flow2")
+    assert other.policers.arrow()["conformance_first_burst_passed_bytes"].to_pylist() == [None, 7]
+    assert pa.types.is_int64(run.false_inferences.schema.field("sent_ns").type)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
 from weir.api import html
 from weir.api.errors import optional
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow.dataset
 
+_TYPES = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 SHOWN_ROWS = 10
 """Rows that a notebook shows."""
 
@@ -113,7 +115,7 @@ class ParquetTable(Table):
 
     def __init__(self, name: str, path: Path, hint: str) -> None:
         """The table in `path`; `hint` says where the file comes from, for the error when it is missing."""
-        super().__init__(name, lambda: pq.read_table(self._file()))
+        super().__init__(name, lambda: self._of_file(pq.read_table))
         self._path, self._hint = path, hint
 
     def scan(self) -> pyarrow.dataset.Dataset:
@@ -125,25 +127,57 @@ class ParquetTable(Table):
         """
         import pyarrow.dataset
 
-        return pyarrow.dataset.dataset(self._file(), format="parquet")
+        return self._of_file(lambda path: pyarrow.dataset.dataset(path, format="parquet"))
 
     @property
     def schema(self) -> pa.Schema:
         """Names and types of the columns, from the end of the file; raises RunFileError."""
-        return pq.read_schema(self._file())
+        return self._of_file(pq.read_schema)
 
     def __len__(self) -> int:
         """The number of rows, from the end of the file; raises RunFileError."""
-        return int(pq.read_metadata(self._file()).num_rows)
+        return int(self._of_file(pq.read_metadata).num_rows)
 
     def head(self, rows: int = SHOWN_ROWS) -> pa.Table:
         """The first rows; raises RunFileError."""
         return self.scan().head(rows)
 
-    def _file(self) -> Path:
+    def _of_file(self, read: Callable[[Path], Any]) -> Any:
         if not self._path.is_file():
             raise RunFileError(f"{self._path}: not found; {self._hint}")
-        return self._path
+        try:
+            return read(self._path)
+        except (OSError, pa.ArrowException) as error:
+            raise damaged(self._path, error) from error
+
+
+def damaged(path: Path, error: Exception) -> RunFileError:
+    """The error of a Parquet file that cannot be read."""
+    return RunFileError(f"{path}: {error}; valid: a whole Parquet file, as weir writes it")
+
+
+def from_models(rows: Sequence[Mapping[str, Any]], types: Mapping[str, pa.DataType]) -> pa.Table:
+    """Rows of models as `flat` makes them; each table has all columns of `flat_types`, even an empty one.
+
+    So tables of several runs can be put together, also where a column of one has nothing but nulls.
+    """
+    return pa.table({name: pa.array([row.get(name) for row in rows], kind) for name, kind in types.items()})
+
+
+def flat_types(model: type[BaseModel], prefix: str = "") -> dict[str, pa.DataType]:
+    """The columns that `flat` makes of a model, those of parts that may be None included."""
+    found: dict[str, pa.DataType] = {}
+    for name, field in model.model_fields.items():
+        kinds = [kind for kind in get_args(field.annotation) or (field.annotation,) if kind is not type(None)]
+        kind = kinds[0]
+        if name == "flows":
+            found |= {"flow1": pa.string(), "flow2": pa.string()}
+        elif isinstance(kind, type) and issubclass(kind, BaseModel) and name != "steps":
+            found |= flat_types(kind, f"{prefix}{name}_")
+        else:
+            is_text = get_origin(field.annotation) is tuple or kind not in _TYPES
+            found[prefix + name] = pa.string() if is_text else _TYPES[kind]
+    return found
 
 
 def from_rows(rows: Sequence[dict[str, Any]], names: Sequence[str]) -> pa.Table:
