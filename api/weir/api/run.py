@@ -18,8 +18,10 @@ from weir.analysis.models import (
     CauseResult,
     ClockResult,
     FalseInferenceResult,
+    FlowResult,
     HostClockResult,
     LinkResult,
+    OtherFlow,
     PairResult,
     PhaseResult,
     PolicerResult,
@@ -315,6 +317,12 @@ class Run:
             table = pq.read_table(path)
         except (OSError, pa.ArrowException) as error:
             raise damaged(path, error) from error
+        # The file has no type of a column that has only nulls, such as the precision where nothing was lost.
+        types = flat_types(FlowResult) | flat_types(OtherFlow)
+        for number, field in enumerate(table.schema):
+            if pa.types.is_null(field.type) and field.name in types:
+                column = table.column(number).cast(types[field.name])
+                table = table.set_column(number, field.name, column)
         is_data = pc.equal(table["kind"], "data")
         if wanted == "data":
             return table.filter(is_data).drop_columns(["kind", "of"])

@@ -311,6 +311,17 @@ def test_a_damaged_table_is_named(transfer_dir: Path, tmp_path: Path) -> None:
                 use(table)
 
 
+def test_flows_have_their_types_where_nothing_was_lost(run: weir.Run, tmp_path: Path) -> None:
+    write_run(tmp_path, drop=())
+    analyse(tmp_path)
+    lossless = weir.open_run(tmp_path)
+    assert lossless.flows.arrow()["precision"].to_pylist() == [None]
+    for name in ("flows", "other_flows"):
+        tables = [getattr(each, name) for each in (run, lossless)]
+        assert tables[0].schema == tables[1].schema
+        assert len(pa.concat_tables([table.arrow() for table in tables])) == sum(map(len, tables))
+
+
 def test_tables_of_two_runs_are_put_together_whatever_is_null_in_one(transfer_dir: Path) -> None:
     run, other = weir.open_run(transfer_dir), weir.open_run(transfer_dir)
     law = dict.fromkeys(Law.model_fields, 0)
