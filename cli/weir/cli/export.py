@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -124,5 +125,5 @@ def export_command(
         f"{size_text(written.size_bytes)}"
     )
     say(f"SHA-256 {written.sha256}")
-    say(f"open it with: weir import {written.path}")
+    say(f"open it with: weir import {quote(str(written.path))}")
     return 0

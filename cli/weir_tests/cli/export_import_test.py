@@ -157,6 +157,15 @@ def test_a_campaign_is_exported_and_imported_with_its_page(
     assert [run["new"] for run in read(capsys.readouterr().out)["runs"]] == [False] * 3
 
 
+def test_the_command_that_opens_an_archive_can_be_pasted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "für die Prüfung.zip"
+    make_run(tmp_path / "demo" / "20260101T000000Z")
+    assert run_cli(["export", str(tmp_path / "demo" / "20260101T000000Z"), "-o", str(archive)]) == 0
+    assert f"weir import '{archive}'" in capsys.readouterr().out.replace("\n", "")
+
+
 def test_an_archive_cannot_write_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(tmp_path / "runs" / "demo" / "r1", weir_version="\x1b[2J0.1", commit="\x1b]0;evil\x07")
     assert run_cli(["export", str(run), "-o", str(tmp_path / "a.zip")]) == 0
