@@ -100,7 +100,7 @@ def test_results_of_runs_are_trials_too(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(result))
     [found] = run_trials([tmp_path])
     assert (found.truth, found.verdict, found.score) == ("shared", "separate", 0.25)
-    with pytest.raises(RunFileError, match="not found; valid: the result of a finished run"):
+    with pytest.raises(RunFileError, match="not found; valid: a run directory"):
         list(run_trials([tmp_path / "none"]))
     for data in ({}, {"pairs": [1]}, {"pairs": [{"detail": 1}]}):
         (tmp_path / "result.json").write_text(json.dumps(data))

@@ -43,5 +43,6 @@ def test_a_file_that_differs_or_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_that_was_not_analysed_names_the_command(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").touch()
     with pytest.raises(RunFileError, match=r"result\.json: not found; .*, by weir report"):
         digest_of(tmp_path)

@@ -32,5 +32,8 @@ def result_data(run_dir: Path) -> dict[str, Any]:
 
 def result_error(run_dir: Path, reason: str) -> RunFileError:
     """The error of a result that is missing or invalid."""
-    path = RunDirectory(run_dir).result
-    return RunFileError(f"{path}: {reason}; valid: the result of a finished run, by weir report {run_dir}")
+    files = RunDirectory(run_dir)
+    valid = f"the result of a finished run, by weir report {run_dir}"
+    if not files.manifest.exists():
+        valid = "a run directory, such as runs/demo/latest"
+    return RunFileError(f"{files.result}: {reason}; valid: {valid}")

@@ -30,8 +30,14 @@ def test_a_result_is_its_keys(tmp_path: Path) -> None:
 def test_a_result_that_cannot_be_used_is_named_with_the_reason(
     written: bytes | None, reason: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "manifest.json").touch()
     path = tmp_path / "result.json"
     if written is not None:
         path.write_bytes(written)
     with pytest.raises(RunFileError, match=f"^{re.escape(f'{path}: {reason}')}.*; valid: the result of a "):
+        result_data(tmp_path)
+
+
+def test_a_folder_that_is_no_run_is_not_told_to_be_analysed(tmp_path: Path) -> None:
+    with pytest.raises(RunFileError, match=r"result\.json: not found; valid: a run directory, such as "):
         result_data(tmp_path)

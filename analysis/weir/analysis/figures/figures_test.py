@@ -427,7 +427,7 @@ def test_a_run_gives_its_measured_flows_and_its_pairs(tmp_path: Path) -> None:
     assert found.flows[0].factors["rtt_ms"] > 0
     assert len(found.pairs) == len(result.pairs)
     assert len(found.flows[0].delays_s)
-    with pytest.raises(RunFileError, match="valid: the result of a finished run"):
+    with pytest.raises(RunFileError, match="valid: a run directory"):
         of_run(tmp_path / "none")
 
 
