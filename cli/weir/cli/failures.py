@@ -107,7 +107,9 @@ EXPECTED_ERRORS = BAD_INPUT + FAILURES
 def report_error(error: Exception) -> int:
     """Print an error on stderr, one `weir:` line per problem; returns the exit code."""
     if isinstance(error, TyperException):
-        return _say(f"{error.format_message()} {_help_hint(error)}".strip(), error.exit_code)
+        # Typer checks values with pydantic, which puts these words before what a check says.
+        message = error.format_message().replace(": Value error, ", ": ", 1)
+        return _say(f"{message} {_help_hint(error)}".strip(), error.exit_code)
     if isinstance(error, OSError):
         # str() of an OSError begins with its number.
         what = error.strerror or str(error)

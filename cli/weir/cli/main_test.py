@@ -64,6 +64,7 @@ def test_schema_is_json_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
         (["rum"], "weir: No such command 'rum'."),
         (["run"], "weir: Missing argument 'EXPERIMENT'. Try 'weir run --help'."),
         (["losses"], "weir: Missing argument 'FILE…'. Try 'weir losses --help'."),
+        (["run", "--time", "x"], "weir: Invalid value for '--time': 'x' is not one of 'real', 'virtual'."),
         (["doctor", "--jsn"], "weir: No such option: --jsn"),
         (["detect", "pearson", "a.pcap"], "weir: no detector 'pearson'; valid: "),
         (["report", "/nonexistent"], "weir: /nonexistent: no manifest.json in it; valid: a run directory"),
