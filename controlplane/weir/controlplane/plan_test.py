@@ -243,7 +243,7 @@ def test_a_hashed_policer_has_aligned_cells_that_one_entry_covers(hashed: PhaseP
 def test_a_rate_that_is_no_whole_number_of_bytes_is_rounded_and_said(hashed: PhasePlan) -> None:
     assert hashed.policers[0].rate_bytes_per_s == 2  # 1.5 B/s
     assert hashed.notes == (
-        "policer odd: 12 bit/s is set as 16 bit/s: P4Runtime counts whole bytes per second",
+        "policer odd: 12 bit/s is set as 16 bit/s: a meter has whole bytes per second",
     )
 
 

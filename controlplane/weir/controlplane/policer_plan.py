@@ -166,7 +166,7 @@ def _notes(name: str, word: str, bucket: Bucket) -> Iterator[str]:
     if written_bps != bucket.rate_bps:
         yield (
             f"policer {name}: {word}{format_rate(bucket.rate_bps)} is set as {format_rate(written_bps)}: "
-            "P4Runtime counts whole bytes per second"
+            "a meter has whole bytes per second"
         )
     if round(bucket.effective.rate_bps) != written_bps:
         effective = format_rate(round(bucket.effective.rate_bps))
