@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from weir.analysis.losses import CaptureLosses, losses_of
+from weir.analysis.losses import CAUSES, CaptureLosses, FlowLosses, losses_of
 from weir.analysis.run_data import NOT_KEPT
 from weir.analysis.segments import SCHEMA, segment_tables
-from weir.api.table import Table, flat, from_rows
+from weir.analysis.tables import TCP
+from weir.api.table import Table, flat, from_models
 from weir.rundir.errors import RunFileError
 from weir.telemetry.captures import Record, read_pcap
 
@@ -27,6 +28,19 @@ _LOSSES = pa.schema(
         *(pa.field(name, pa.string(), nullable=False) for name in ("cause", "place", "confidence")),
     ]
 )
+_FLOWS = {
+    **dict.fromkeys(("src", "dst"), pa.string()),
+    **dict.fromkeys(
+        ("src_port", "dst_port", "protocol", "packets", "bytes", "payload_bytes", "first_ns", "last_ns"),
+        pa.int64(),
+    ),
+    **dict.fromkeys(
+        ("min_rtt_ns", "copies", "retransmissions", "spurious", "losses_before", "losses"), pa.int64()
+    ),
+    "loss_ratio": pa.float64(),
+    **dict.fromkeys([f"causes_{cause}" for cause in CAUSES], pa.int64()),
+    **dict.fromkeys([f"delivery_rate_bps_{part}" for part in ("p10", "median", "p90")], pa.float64()),
+}
 
 
 class Capture:
@@ -60,7 +74,8 @@ class Capture:
     def flows(self) -> Table:
         """One row per directed flow: packets, bytes, losses and their causes, min_rtt_ns, rates in bit/s.
 
-        Raises RunFileError and `weir_core.CaptureError`.
+        Losses and causes are null for flows that are not TCP. Raises RunFileError and
+        `weir_core.CaptureError`.
         """
         return Table(f"flows in {self.path.name}", self._flows)
 
@@ -73,13 +88,20 @@ class Capture:
         """
         return Table(f"losses in {self.path.name}", self._losses)
 
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the losses and flows less sure, such as a file that ends inside a record.
+
+        Raises RunFileError and `weir_core.CaptureError`.
+        """
+        return self._read().warnings
+
     def _read(self) -> CaptureLosses:
         # Not kept: the samples of delivery rates are larger than both tables.
         return losses_of(self._file())
 
     def _flows(self) -> pa.Table:
-        names = ("src", "dst", "src_port", "dst_port", "protocol", "packets", "losses")
-        return from_rows([flat(flow.summary()) for flow in self._read().flows], names)
+        return from_models([_flow_row(flow) for flow in self._read().flows], _FLOWS)
 
     def _losses(self) -> pa.Table:
         blocks = []
@@ -114,3 +136,9 @@ class Capture:
         if not self.path.is_file():
             raise RunFileError(f"{self.path}: not found; {NOT_KEPT}")
         return self.path
+
+
+def _flow_row(flow: FlowLosses) -> dict[str, object]:
+    summary = flow.summary()
+    none = 0 if flow.protocol == TCP else None
+    return flat({**summary, "causes": {cause: summary["causes"].get(cause, none) for cause in CAUSES}})

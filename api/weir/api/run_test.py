@@ -19,6 +19,7 @@ import pytest
 import weir
 from weir.analysis.models import Law, LinkResult, PairResult, PhaseResult, PolicerResult
 from weir.analysis.result import analyse
+from weir.api.captures import Capture
 from weir.rundir.directory import held, hold
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest_file import ManifestFile
@@ -117,6 +118,24 @@ def test_a_capture_is_read_in_steps_by_libraries_that_take_arrow_streams(run: we
     assert polars.DataFrame(capture).height == len(whole)
     first = next(capture.frames())
     assert first.time_ns == whole["time_ns"][0].as_py()
+
+
+def test_flows_of_each_capture_have_the_same_columns(run: weir.Run) -> None:
+    client, server = (run.captures[host].flows.arrow() for host in ("client", "server"))
+    assert client.schema.equals(server.schema)
+    for row in server.to_pylist():
+        causes = [count for name, count in row.items() if name.startswith("causes_")]
+        assert sum(causes) == row["losses"] + row["losses_before"]
+    assert pc.sum(server["losses"]).as_py() > 0
+
+
+def test_a_capture_says_what_makes_its_losses_less_sure(run: weir.Run, tmp_path: Path) -> None:
+    capture = run.captures["server"]
+    assert capture.warnings == ()
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes(capture.path.read_bytes()[:-5])
+    (warning,) = Capture("server", capture.addresses, cut, {}).warnings
+    assert "cut.pcap" in warning
 
 
 def test_every_table_is_arrow_pandas_polars_and_html(run: weir.Run) -> None:
