@@ -242,9 +242,7 @@ def test_a_hashed_policer_has_aligned_cells_that_one_entry_covers(hashed: PhaseP
 
 def test_a_rate_that_is_no_whole_number_of_bytes_is_rounded_and_said(hashed: PhasePlan) -> None:
     assert hashed.policers[0].rate_bytes_per_s == 2  # 1.5 B/s
-    assert hashed.notes == (
-        "policer odd: 12 bit/s is set as 16 bit/s: a meter has whole bytes per second",
-    )
+    assert hashed.notes == ("policer odd: 12 bit/s is set as 16 bit/s: a meter has whole bytes per second",)
 
 
 def test_the_cell_of_a_hashed_flow_is_known_with_its_ports(hashed: PhasePlan) -> None:
