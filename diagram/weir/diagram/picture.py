@@ -15,13 +15,13 @@ from weir.controlplane.config import (
     base_round_trips,
     queue_bytes,
 )
-from weir.controlplane.config.values import PROTOCOLS
-from weir.controlplane.phase_plan import FlowKey, PhasePlan
+from weir.controlplane.phase_plan import PhasePlan
 from weir.controlplane.plan import make_plan
 from weir.controlplane.policer_plan import PolicerPlan
 from weir.controlplane.targets.bmv2_queues import DEFAULT_PACKETS
 from weir.controlplane.units import format_rate, format_share, format_size, format_time
 from weir.rundir.plural import plural
+from weir.runner.traffic import flow_key
 from weir.topo.traffic import PortAllocator
 
 Traffic = FlowConfig | BackgroundConfig
@@ -82,16 +82,7 @@ def _picture(experiment: ExperimentConfig, phase: PhasePlan, ports: PortAllocato
     traffic: tuple[Traffic, ...] = (*experiment.flows, *experiment.background)
     for flow in traffic:
         # The same ports as in a run, because a policer may match them.
-        source_port, destination_port = ports.next()
-        key = FlowKey(
-            flow.source,
-            flow.destination,
-            PROTOCOLS[flow.protocol],
-            source_port,
-            destination_port,
-            ip_version=flow.ip_version,
-        )
-        policer = phase.policer_of(key)
+        policer = phase.policer_of(flow_key(flow, *ports.next()))
         route = (flow.source, flow.destination, policer.name if policer else None)
         routes[route] = routes.get(route, True) and isinstance(flow, BackgroundConfig)
     single_phase = len(experiment.effective_phases()) == 1

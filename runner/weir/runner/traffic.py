@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weir.controlplane.config import ExperimentConfig, FlowConfig, queue_bytes
+from weir.controlplane.config import BackgroundConfig, ExperimentConfig, FlowConfig, queue_bytes
 from weir.controlplane.config.values import PROTOCOLS, max_datagram_bytes
 from weir.controlplane.phase_plan import FlowKey
 from weir.runner.replays import script_of
@@ -55,7 +55,7 @@ def flow_specs(
     return specs
 
 
-def flow_key(flow: FlowConfig, source_port: int, destination_port: int) -> FlowKey:
+def flow_key(flow: FlowConfig | BackgroundConfig, source_port: int, destination_port: int) -> FlowKey:
     """A flow of an experiment as the switch tells it from others."""
     return FlowKey(
         flow.source,
