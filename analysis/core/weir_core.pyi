@@ -120,10 +120,10 @@ class Joined:
         received_ns i64?, sent_record u64, received_record u64?, passed_ns u64?, dropped bool, policer u16?,
         colour u8?, packet_number u32?, ingress_ns u64?.
 
-        ``copy``: the capture has the packet before it a second time. ``judged`` is false where the sender's
-        capture cannot tell: pure ACKs, other protocols, data still in flight at the end. The records are
-        numbers of the packet in the two captures; ``passed_ns`` is when it came into the switch, by the
-        report of a packet that was not dropped.
+        ``copy``: the capture has an earlier packet a second time, and this is the second one. ``judged`` is
+        false where the sender's capture cannot tell: pure ACKs, other protocols, data still in flight at the
+        end. The records are numbers of the packet in the two captures; ``passed_ns`` is when it came into the
+        switch, by the report of a packet that was not dropped.
         """
     @property
     def rtts(self) -> pa.Table:

@@ -62,8 +62,8 @@ class Packets:
     `sent_ns` is on the sender's clock, `received_ns` on the receiver's, `ingress_ns` on the switch's. Where a
     packet was not received, not reported or not inferred lost, the flag is False and the value 0. `judged`:
     the sender's capture shows whether the packet arrived. `passed_ns` is when the switch had a packet that it
-    did not drop, where it reported that; 0 otherwise. `syn`: the packet has this TCP flag. `copy`: it is a
-    packet before it, which the capture has a second time.
+    did not drop, where it reported that; 0 otherwise. `syn`: the packet has this TCP flag. `copy`: the
+    capture has an earlier packet a second time, and this is the second one.
     """
 
     flow: Ints

@@ -90,7 +90,7 @@ class Capture:
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What makes the losses and flows less sure, such as a file that ends inside a record.
+        """Defects of the capture that affect its losses and flows, such as a truncated last record.
 
         Raises RunFileError and `weir_core.CaptureError`.
         """

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from weir.analysis.models import (
@@ -31,7 +30,7 @@ from weir.analysis.report import text
 from weir.analysis.result_file import read_result
 from weir.api import html
 from weir.api.captures import Capture
-from weir.api.table import ParquetTable, Table, damaged, flat, flat_types, from_models
+from weir.api.table import ParquetTable, Table, flat, flat_types, from_models
 from weir.rundir.directory import RunDirectory, is_held
 from weir.rundir.errors import RunFileError
 from weir.rundir.manifest import Manifest, read_manifest
@@ -310,13 +309,7 @@ class Run:
         return pa.concat_tables([capture.losses.arrow() for capture in self.captures.values()])
 
     def _flows(self, wanted: str) -> pa.Table:
-        path = self._files.flows
-        if not path.is_file():
-            raise RunFileError(f"{path}: not found; {self._missing()}")
-        try:
-            table = pq.read_table(path)
-        except (OSError, pa.ArrowException) as error:
-            raise damaged(path, error) from error
+        table = ParquetTable("flows", self._files.flows, self._missing()).arrow()
         # The file has no type of a column that has only nulls, such as the precision where nothing was lost.
         types = flat_types(FlowResult) | flat_types(OtherFlow)
         for number, field in enumerate(table.schema):

@@ -148,12 +148,9 @@ class ParquetTable(Table):
         try:
             return read(self._path)
         except (OSError, pa.ArrowException) as error:
-            raise damaged(self._path, error) from error
-
-
-def damaged(path: Path, error: Exception) -> RunFileError:
-    """The error of a Parquet file that cannot be read."""
-    return RunFileError(f"{path}: {error}; valid: a whole Parquet file, as weir writes it")
+            raise RunFileError(
+                f"{self._path}: {error}; valid: a whole Parquet file, as weir writes it"
+            ) from error
 
 
 def from_models(rows: Sequence[Mapping[str, Any]], types: Mapping[str, pa.DataType]) -> pa.Table:

@@ -12,7 +12,7 @@ from weir.controlplane.config import Location, Problem, nearest, one_of
 _WHOLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 _ANY = re.compile(r"\$(?:(?P<escaped>\$)|(?P<bare>\w+)|\{(?P<braced>\w+)\})")
 MAX_DEPTH = 16
-"""Nesting of variables within variables."""
+"""Depth to which variables may refer to variables."""
 
 
 class Variables:
@@ -61,8 +61,9 @@ class Variables:
             self.problems.append(Problem(location, message))
             return ""
         if name in within or len(within) >= MAX_DEPTH:
-            what = "refers to itself" if name in within else f"is nested more than {MAX_DEPTH} deep"
-            message = f"${name} {what}; valid: variables without a cycle"
+            message = f"${name} refers to itself; valid: variables without a cycle"
+            if name not in within:
+                message = f"${name} is nested too deep; valid: {MAX_DEPTH} variables in a row"
             self.problems.append(Problem(location, message))
             return ""
         self.used.add(name)

@@ -48,8 +48,8 @@ _UPDATE_TYPES = {"insert": p4r.Update.INSERT, "modify": p4r.Update.MODIFY, "dele
 _MAX_BIDS = 3  # bids for the election id of a disconnected primary, for which others may bid as well
 _TLS_WORDS = ("ssl", "tls", "tsi_", "handshake", "certificate", "hostname verification")
 _SIGN_OF_LIFE_S = 1.0
-"""How often a waiting backup asks the switch for something: one that lost its power closes no stream, and
-after it has started again knows nothing of the backup.
+"""Interval at which a waiting backup sends the switch a request: a switch that lost its power closes no
+stream, and after it has started again it does not know the backup.
 """
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
 _UNREACHABLE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
@@ -306,7 +306,7 @@ class Session:
         raise NotPrimaryError(self._not_primary(highest))
 
     async def _ask_repeatedly(self) -> None:
-        """Ask until the switch does not answer, which raises P4ClientError."""
+        """Send a request each second; raises P4ClientError when the switch does not answer."""
         while True:
             await asyncio.sleep(_SIGN_OF_LIFE_S)
             await self._request_version()
@@ -314,8 +314,8 @@ class Session:
     async def _take_over(self) -> None:
         """Wait until there is no primary and bid; or until the switch promotes this session by itself.
 
-        Every backup hears of it, and all bid for the same id. One gets it, and the switch closes the streams
-        of the others, which wait again with their own ids.
+        The switch notifies every backup, and all bid the same id. The first to bid becomes primary; the
+        switch closes the streams of the others, which bid their own ids again and wait.
         """
         own = self._election_id
         while True:

@@ -28,7 +28,7 @@ pub enum TlsError {
         cert: PathBuf,
         /// The key's file.
         key: PathBuf,
-        /// What TLS has against them.
+        /// The error of the TLS library.
         reason: String,
     },
     /// The authority of controllers is no certificate.
@@ -36,7 +36,7 @@ pub enum TlsError {
     Authority {
         /// Its file.
         ca: PathBuf,
-        /// What TLS has against it.
+        /// The error of the TLS library.
         reason: String,
     },
 }
@@ -53,7 +53,7 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads the files, and checks that TLS takes them: the service would find out only after it has said that it is there.
+    /// Reads the files and builds the TLS configuration once, so that an error shows before the service is announced.
     ///
     /// # Errors
     /// [`TlsError`], with the option or the file.

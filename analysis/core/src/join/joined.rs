@@ -66,7 +66,7 @@ pub struct PacketRow {
     pub syn: bool,
     /// It repeats sequence numbers that were sent before.
     pub retransmission: bool,
-    /// It is a packet before it, which the capture has a second time.
+    /// The capture has an earlier packet a second time; this is the second one.
     pub copy: bool,
     /// The inference has a verdict: it takes sequence space and did not end in flight.
     pub judged: bool,

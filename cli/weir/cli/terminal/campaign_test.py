@@ -20,7 +20,7 @@ policers: [{name: p, rate: $rate, burst: 20 kB, match: [{to: client}]}]
 
 
 def shown(*, plain: bool, terminal: bool) -> str:
-    """What is printed as a run starts and fails."""
+    """The lines that the view prints when a run starts and when it fails."""
     campaign = parse_campaign(TEXT)
     file = io.StringIO()
     console = Console(file=file, force_terminal=terminal, width=60)

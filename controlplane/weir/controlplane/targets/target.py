@@ -37,7 +37,7 @@ class Capabilities:
     mirror_header_bytes: int
     """What precedes a mirrored frame: its clone session must truncate reports. 0: the program does."""
     mirror_multiple_bytes: int
-    """A mirrored frame is cut at multiples of this."""
+    """Mirrored packets are truncated to a multiple of so many bytes."""
     ports_per_pipe: int
     """Ports that share the state of a meter; those of another pipe have their own. 0: all ports share it."""
     lengths: frozenset[str]

@@ -179,5 +179,5 @@ def _single(value: float) -> float:
 # Meters of Tofino 1 run at the core clock, those of Tofino 2 at 1 GHz (pipe_mgr_rmt_cfg.c). Parts of Tofino 1
 # are fused to 1.1 or 1 GHz (lld_sku.c); for its model the driver takes 1.271 GHz.
 TOFINO = Tofino("tofino", 1_220_000_000, (1_271_000_000, 1_100_000_000, 1_000_000_000))
-# Of a mirrored copy, Tofino 2 keeps whole words of four bytes, as its driver warns.
+# Tofino 2 truncates mirrored packets to a multiple of four bytes, as its driver warns.
 TOFINO2 = Tofino("tofino2", 1_000_000_000, capabilities=replace(_CAPABILITIES, mirror_multiple_bytes=4))

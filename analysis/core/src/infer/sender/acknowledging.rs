@@ -91,8 +91,8 @@ impl Sender {
         self.retire(ack.time_ns, sink);
     }
 
-    /// Takes the data from `edge` on from the SYNs that carried it: the receiver answered without it, so the SYN arrived, and
-    /// its sender sends that data again although nothing was lost (RFC 7413 section 4.2).
+    /// Removes the data from `edge` on from the SYNs that carried it: the receiver acknowledged the SYN without it, so the
+    /// sender sends that data again although nothing was lost (RFC 7413 section 4.2).
     fn refuse_syn_data(&mut self, edge: u64) {
         self.outstanding.split_at(edge, &mut self.slots);
         let Some(syn) = self.outstanding.pieces.front() else {
