@@ -67,7 +67,7 @@ def _no_data(counts: CaptureCounts) -> str:
         return f"{counts.path}: no packets in it"
     return (
         f"{counts.path}: {plural(counts.records, 'record')}, none of them an IP packet; valid: IPv4 or IPv6 "
-        "behind the link header and any VLAN tags (no MPLS, no PPPoE)"
+        "behind the link header, VLAN tags, PPPoE or MPLS labels (not in other tunnels)"
     )
 
 

@@ -14,6 +14,14 @@ pub enum Header {
     LinuxCookedV1,
     /// Linux cooked capture v2, 20 bytes.
     LinuxCookedV2,
+    /// PPP, 1 to 4 bytes.
+    Ppp,
+    /// The address family of BSD loopback captures, 4 bytes.
+    BsdLoopback,
+    /// PPPoE of a session, 6 bytes.
+    Pppoe,
+    /// One MPLS label, 4 bytes.
+    Mpls,
     /// IP of unknown version (raw IP captures).
     Ip,
     /// IPv4 with its options.
@@ -35,6 +43,10 @@ impl fmt::Display for Header {
             Self::Vlan => "VLAN",
             Self::LinuxCookedV1 => "Linux cooked v1",
             Self::LinuxCookedV2 => "Linux cooked v2",
+            Self::Ppp => "PPP",
+            Self::BsdLoopback => "BSD loopback",
+            Self::Pppoe => "PPPoE",
+            Self::Mpls => "MPLS",
             Self::Ip => "IP",
             Self::Ipv4 => "IPv4",
             Self::Ipv6 => "IPv6",

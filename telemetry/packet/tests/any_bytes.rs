@@ -4,11 +4,13 @@
 use proptest::prelude::*;
 use weir_packet::{LinkType, Packet, Transport};
 
-const LINK_TYPES: [LinkType; 4] = [
+const LINK_TYPES: [LinkType; 6] = [
     LinkType::Ethernet,
     LinkType::RawIp,
     LinkType::LinuxCookedV1,
     LinkType::LinuxCookedV2,
+    LinkType::Ppp,
+    LinkType::BsdLoopback,
 ];
 
 /// Reads every field there is and checks what must hold for any frame.
@@ -56,8 +58,14 @@ fn read_everything(
 
 /// Random bytes after plausible first fields, so that the inner parsers are reached.
 fn plausible_frame() -> impl Strategy<Value = Vec<u8>> {
-    let ether_type =
-        prop::sample::select(vec![[0x08, 0x00], [0x86, 0xdd], [0x81, 0x00], [0x88, 0xa8]]);
+    let ether_type = prop::sample::select(vec![
+        [0x08, 0x00],
+        [0x86, 0xdd],
+        [0x81, 0x00],
+        [0x88, 0xa8],
+        [0x88, 0x64],
+        [0x88, 0x47],
+    ]);
     let next = prop::sample::select(vec![0_u8, 6, 17, 43, 44, 51, 60, 135]);
     (
         prop::collection::vec(any::<u8>(), 14..200),

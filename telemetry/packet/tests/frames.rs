@@ -126,6 +126,60 @@ fn stacked_vlan_tags_are_read_outermost_first() {
 }
 
 #[test]
+fn ip_is_found_behind_pppoe_and_mpls_labels() {
+    let expected = ethernet(&hex(&[MACS, "0800", IPV4, TCP, TCP_OPTIONS])).flow();
+    // Version 1, type 1, code 0, session 0x0042, length 1502; then PPP's number of IPv4, of MPLS.
+    let pppoe = "8864 11 00 0042 05de";
+    // Label 16 and 17 with TTL 64; the bit of the last label is 0x100.
+    let (label, last) = ("00010040", "00011140");
+    for (headers, header_length, tags) in [
+        (vec![pppoe, "0021"], 22, vec![]),
+        (vec!["8100 0007", pppoe, "0021"], 26, vec![7]),
+        (vec![pppoe, "21"], 21, vec![]),
+        (vec![pppoe, "0281", last], 26, vec![]),
+        (vec!["8847", last], 18, vec![]),
+        (vec!["8100 0007 8848", label, label, last], 30, vec![7]),
+    ] {
+        let frame = hex(&[MACS, &headers.concat(), IPV4, TCP, TCP_OPTIONS]);
+        let packet = ethernet(&frame);
+        assert_eq!(packet.flow(), expected, "{headers:?}");
+        let link = packet.link();
+        assert_eq!(
+            (link.outer_length(), link.header_length()),
+            (14, header_length)
+        );
+        assert_eq!(link.vlan_ids().collect::<Vec<_>>(), tags);
+    }
+    let v6 = hex(&[
+        MACS,
+        pppoe,
+        "0057",
+        "60000000 0008 11 40",
+        IPV6_ADDRESSES,
+        UDP,
+    ]);
+    assert_eq!(ethernet(&v6).ports(), Some((53, 54321)));
+}
+
+#[test]
+fn other_content_of_pppoe_and_mpls_is_not_ip() {
+    for (headers, ether_type) in [
+        // LCP echo request; an Ethernet pseudowire with its control word.
+        ("8864 11 00 0042 000a c021 09 01 0008 00000000", 0x8864),
+        ("8847 00011140 00000000", 0x8847),
+        ("8847 00011140", 0x8847),
+    ] {
+        let frame = hex(&[MACS, headers]);
+        let packet = ethernet(&frame);
+        assert_eq!(
+            (packet.link().ether_type(), packet.ip()),
+            (ether_type, None)
+        );
+        assert_eq!(packet.link().header_length(), 14);
+    }
+}
+
+#[test]
 fn ipv4_options_move_the_transport_header() {
     // IHL 6: one word of options (router alert). Total length 24 + 20 + 0.
     let frame = hex(&[
@@ -277,6 +331,17 @@ fn all_link_types_lead_to_the_same_flow() {
             LinkType::LinuxCookedV2,
             [hex(&[cooked_v2]), ip.clone()].concat(),
         ),
+        (LinkType::Ppp, [hex(&["ff 03 0021"]), ip.clone()].concat()),
+        (LinkType::Ppp, [hex(&["0021"]), ip.clone()].concat()),
+        (LinkType::Ppp, [hex(&["21"]), ip.clone()].concat()),
+        (
+            LinkType::BsdLoopback,
+            [hex(&["00000002"]), ip.clone()].concat(),
+        ),
+        (
+            LinkType::BsdLoopback,
+            [hex(&["02000000"]), ip.clone()].concat(),
+        ),
     ] {
         let packet = Packet::parse(link_type, &frame, frame.len()).expect("valid");
         assert_eq!(packet.flow(), expected, "{link_type:?}");
@@ -287,11 +352,29 @@ fn all_link_types_lead_to_the_same_flow() {
         packet.flow().expect("a flow").to_string(),
         "[fd00::2]:53 > [fd00::1]:54321 protocol 17"
     );
+    for family in ["18000000", "0000001c", "1e000000"] {
+        let frame = [hex(&[family]), v6.clone()].concat();
+        let packet = Packet::parse(LinkType::BsdLoopback, &frame, frame.len()).expect("valid");
+        assert_eq!(packet.ports(), Some((53, 54321)), "{family}");
+    }
+    // Families of other protocols; LCP.
+    for (link_type, header) in [
+        (LinkType::BsdLoopback, "10000000"),
+        (LinkType::BsdLoopback, "02000001"),
+        (LinkType::Ppp, "ff 03 c021"),
+    ] {
+        let frame = [hex(&[header]), v6.clone()].concat();
+        let packet = Packet::parse(link_type, &frame, frame.len()).expect("valid");
+        assert_eq!((packet.link().ether_type(), packet.ip()), (0, None));
+    }
 }
 
 #[test]
 fn pcap_link_types_are_mapped_and_others_refused_by_number_and_name() {
     for (code, link_type) in [
+        (0, LinkType::BsdLoopback),
+        (9, LinkType::Ppp),
+        (108, LinkType::BsdLoopback),
         (1, LinkType::Ethernet),
         (12, LinkType::RawIp),
         (101, LinkType::RawIp),
@@ -352,6 +435,22 @@ fn a_cut_header_is_named_with_what_it_needs() {
         cut(Header::LinuxCookedV2, 20, 19)
     );
     assert_eq!(error(LinkType::RawIp, 0), cut(Header::Ip, 1, 0));
+    assert_eq!(error(LinkType::Ppp, 0), cut(Header::Ppp, 1, 0));
+    assert_eq!(
+        error(LinkType::BsdLoopback, 3),
+        cut(Header::BsdLoopback, 4, 3)
+    );
+    for (headers, expected) in [
+        ("8864 11 00 0042 05", cut(Header::Pppoe, 6, 5)),
+        ("8864 11 00 0042 05de 00", cut(Header::Ppp, 2, 1)),
+        ("8847 00010040 000111", cut(Header::Mpls, 4, 3)),
+    ] {
+        let frame = hex(&[MACS, headers]);
+        assert_eq!(
+            Packet::parse(LinkType::Ethernet, &frame, 1518),
+            Err(expected)
+        );
+    }
     assert_eq!(
         error(LinkType::Ethernet, 13).to_string(),
         "Ethernet header is cut: it needs 14 bytes, 13 are there"

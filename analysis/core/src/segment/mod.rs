@@ -8,22 +8,16 @@ mod tests;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use weir_packet::{FlowKey, LinkType, OptionsEnd, Packet, SackBlocks, TcpFlags, Timestamps};
+use weir_packet::{FlowKey, Link, LinkType, OptionsEnd, Packet, SackBlocks, TcpFlags, Timestamps};
 
 const UDP_HEADER_BYTES: usize = 8;
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-/// The length of a frame with an Ethernet header in place of the captured one; VLAN tags stay.
-const fn of_ethernet(link_type: LinkType, wire_length: u32) -> u32 {
-    let captured = match link_type {
-        LinkType::Ethernet => return wire_length,
-        LinkType::RawIp => 0,
-        LinkType::LinuxCookedV1 => 16,
-        LinkType::LinuxCookedV2 => 20,
-    };
+/// The length of a frame with an Ethernet header in place of the captured one; VLAN tags and MPLS labels stay.
+const fn of_ethernet(link: &Link<'_>, wire_length: u32) -> u32 {
     wire_length
-        .saturating_sub(captured)
         .saturating_add(ETHERNET_HEADER_BYTES)
+        .saturating_sub(link.outer_length() as u32)
 }
 
 /// One IP packet.
@@ -127,7 +121,7 @@ impl Segment {
         };
         Some(Self {
             key,
-            wire_length: of_ethernet(link_type, wire_length),
+            wire_length: of_ethernet(packet.link(), wire_length),
             ip_length: u32::try_from(ip.total_length()).unwrap_or(u32::MAX),
             payload_length: u32::try_from(payload).unwrap_or(u32::MAX),
             id: ip.identification().unwrap_or_else(|| {

@@ -90,7 +90,7 @@ fn the_length_is_that_of_the_ethernet_frame_whatever_the_link_header() {
     ip[..4].copy_from_slice(&[0x45, 0, 0x05, 0xdc]);
     (ip[9], ip[32]) = (6, 0x50);
     let mut cooked = [0_u8; 20];
-    let headers: [(LinkType, &[u8]); 4] = [
+    let headers: [(LinkType, &[u8]); 7] = [
         (
             LinkType::Ethernet,
             &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0],
@@ -104,6 +104,9 @@ fn the_length_is_that_of_the_ethernet_frame_whatever_the_link_header() {
             cooked[0] = 8;
             &cooked
         }),
+        (LinkType::Ppp, &[0xff, 3, 0, 0x21]),
+        (LinkType::Ppp, &[0x21]),
+        (LinkType::BsdLoopback, &[2, 0, 0, 0]),
     ];
     for (link_type, header) in headers {
         let frame = [header, &ip].concat();
