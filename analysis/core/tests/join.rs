@@ -188,6 +188,42 @@ fn every_packet_sent_was_received_or_dropped() {
 }
 
 #[test]
+fn a_switchs_clock_of_48_bits_may_begin_anew_within_the_run() {
+    let run = Simulator::run(Config {
+        seed: 5,
+        loss: 0.05,
+        segments: 5000,
+        ..Config::default()
+    });
+    let mut continued = reports(&run);
+    let middle = continued[continued.len() / 2].1;
+    for report in &mut continued {
+        report.1 += (1 << 48) - middle;
+    }
+    // The mirror session of one pipe may be behind that of another.
+    let last_before = continued.iter().rposition(|report| report.1 < 1 << 48);
+    let at = last_before.expect("reports of both periods");
+    continued.swap(at, at + 1);
+    let mut wrapped = continued.clone();
+    for report in &mut wrapped {
+        report.1 %= 1 << 48;
+    }
+    assert!(wrapped[0].1 > wrapped[wrapped.len() - 1].1);
+    let join = |reports: &[Report]| {
+        let rows = Files::new()
+            .join(&run.sender, &run.receiver, reports)
+            .expect("a run")
+            .packets;
+        rows.iter()
+            .map(|row| row.drop.and_then(|drop| drop.ingress_ns))
+            .collect::<Vec<_>>()
+    };
+    let expected = join(&continued);
+    assert_eq!(expected.iter().flatten().count(), continued.len());
+    assert_eq!(join(&wrapped), expected);
+}
+
+#[test]
 fn what_is_missing_is_neither_received_nor_dropped() {
     let run = Simulator::run(Config {
         seed: 4,

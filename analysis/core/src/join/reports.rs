@@ -55,15 +55,49 @@ impl<B: Iterator<Item = Result<RecordBatch, ArrowError>>> Reports<'_, B> {
     pub(super) fn read(self) -> Result<Reported, CaptureError> {
         let fail = |problem: String| CaptureError::of_file(self.path, problem, VALID);
         let mut found = Reported::default();
+        let mut clock = SwitchClock::default();
         for batch in self.batches {
             let batch = batch.map_err(|error| fail(error.to_string()))?;
-            read_batch(&batch, &mut found).map_err(fail)?;
+            read_batch(&batch, &mut clock, &mut found).map_err(fail)?;
         }
         Ok(found)
     }
 }
 
-fn read_batch(batch: &RecordBatch, found: &mut Reported) -> Result<(), String> {
+/// The times of a switch whose clock has 48 bits and begins anew within the run: a Tofino's does so every 78 hours.
+#[derive(Debug, Default)]
+struct SwitchClock {
+    latest_ns: u64,
+}
+
+impl SwitchClock {
+    const PERIOD_NS: u64 = 1 << 48;
+
+    /// The time that continues the times before it. Reports may be late by much less than half a period.
+    fn continued(&mut self, time_ns: u64) -> u64 {
+        if time_ns >= Self::PERIOD_NS {
+            // A clock of more bits.
+            return time_ns;
+        }
+        let periods = self.latest_ns / Self::PERIOD_NS;
+        let same = time_ns + periods * Self::PERIOD_NS;
+        let continued = if same + Self::PERIOD_NS / 2 < self.latest_ns {
+            same + Self::PERIOD_NS
+        } else if periods > 0 && same > self.latest_ns + Self::PERIOD_NS / 2 {
+            same - Self::PERIOD_NS
+        } else {
+            same
+        };
+        self.latest_ns = self.latest_ns.max(continued);
+        continued
+    }
+}
+
+fn read_batch(
+    batch: &RecordBatch,
+    clock: &mut SwitchClock,
+    found: &mut Reported,
+) -> Result<(), String> {
     let received_ns = primitive::<Int64Type>(batch, "received_ns")?;
     let ingress_ns = primitive::<UInt64Type>(batch, "ingress_ns")?;
     let policer = primitive::<UInt16Type>(batch, "policer")?;
@@ -80,7 +114,7 @@ fn read_batch(batch: &RecordBatch, found: &mut Reported) -> Result<(), String> {
             &[]
         };
         let length = wire_length(row).unwrap_or(u32::try_from(frame.len()).unwrap_or(u32::MAX));
-        let ingress_ns = ingress_ns(row);
+        let ingress_ns = ingress_ns(row).map(|time_ns| clock.continued(time_ns));
         if !was_dropped {
             if let (Some(segment), Some(time_ns)) = (
                 Segment::parse(LinkType::Ethernet, frame, length),
