@@ -310,6 +310,7 @@ def test_a_tls_error_is_one_line_and_has_its_exit_code(seen: Seen, case: str, co
         pytest.skip("openssl: not on PATH; sudo apt-get install openssl")
     assert one_line(seen["tls"][case]).startswith(line)
     assert seen["tls"][case]["code"] == code
+    assert ("(--tls-ca)" in one_line(seen["tls"][case])) == (case == "plain")
 
 
 def test_flows_without_a_bucket_are_counted_and_idle_flows_release_theirs(seen: Seen) -> None:

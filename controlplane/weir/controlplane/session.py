@@ -52,6 +52,8 @@ _SIGN_OF_LIFE_S = 1.0
 stream, and after it has started again it does not know the backup.
 """
 _NO_PROXY = "no_grpc_proxy"  # in lower case only
+_CLOSED_WORDS = ("socket closed", "connection reset", "end of tcp stream")
+"""In the messages of gRPC where the peer accepted the connection and then closed it."""
 _UNREACHABLE = {GRPCStatusCode.UNAVAILABLE, GRPCStatusCode.DEADLINE_EXCEEDED, GRPCStatusCode.CANCELLED}
 
 Update = tuple[str, Entity | FinsyEntity]
@@ -397,7 +399,10 @@ class Session:
                     f"no TLS with the switch at {self.address}: {error.message}; valid: an address that its "
                     "certificate has, the authority that signed it, and a client certificate that it trusts"
                 )
-            return SwitchUnreachableError(f"no P4Runtime at {self.address}: {error.message}")
+            hint = ""
+            if not self._tls and any(words in error.message.lower() for words in _CLOSED_WORDS):
+                hint = "; valid, if it expects TLS: the authority that signed its certificate (--tls-ca)"
+            return SwitchUnreachableError(f"no P4Runtime at {self.address}: {error.message}{hint}")
         if error.code == GRPCStatusCode.PERMISSION_DENIED:
             return NotPrimaryError(
                 f"the switch at {self.address} refused: {_reason(error)}; valid: be its primary controller"
