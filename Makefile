@@ -240,6 +240,11 @@ bench-switch: setup ## packets/s and TCP of the switch beside a bare forwarder a
 	mkdir -p target
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.switch --json target/switch-speed.json $(ARGS)
 
+.PHONY: bench-threads
+bench-threads: setup ## packets/s of a router on two forwarding threads, on one and with two send threads
+	cargo build --release --locked --quiet -p weir-bench
+	PYTHONPATH=bench $(BIN)/python -m weir.bench.forward_threads $(ARGS)
+
 .PHONY: bench-tutorials
 bench-tutorials: setup ## TCP through p4lang/tutorials' exercise basic, bmv2 beside us (WEIR_TUTORIALS: a checkout; needs p4c)
 	PYTHONPATH=bench $(BIN)/python -m weir.bench.tutorials $(ARGS)

@@ -58,6 +58,7 @@ pub fn with_pipeline<'a>(
     };
     let config = NodeConfig {
         switch: SwitchConfig::default(),
+        one_of_several: false,
         cpu_port: Some(510),
         ports: PORTS.map(|port| (port, PortConfig::default())).collect(),
     };

@@ -25,6 +25,9 @@ struct Arguments {
     /// Number of flows.
     #[arg(long, default_value_t = 10_000)]
     flows: u32,
+    /// Number of the first destination.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=60_000))]
+    first: u32,
     /// Bytes of a frame without FCS.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(60..=1514))]
     frame_bytes: u32,
@@ -41,7 +44,11 @@ fn send(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let name = &arguments.interface;
     let state = interface_state(name).map_err(|error| format!("interface {name}: {error}"))?;
     let mut sender = PacketSender::open(state.index)?;
-    let frames = frames(arguments.flows.max(1), arguments.frame_bytes as usize);
+    let frames = frames(
+        arguments.flows.max(1),
+        arguments.first,
+        arguments.frame_bytes as usize,
+    );
     let (start, length) = (Instant::now(), Duration::from_secs_f64(arguments.seconds));
     let (mut packets, mut refused) = (0, 0);
     for frame in frames.iter().cycle() {
@@ -68,8 +75,9 @@ fn send(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 /// One datagram of each flow, in scattered order.
-fn frames(flows: u32, bytes: usize) -> Vec<Vec<u8>> {
-    let mut frames: Vec<Vec<u8>> = (0..flows).map(|flow| datagram(flow, bytes)).collect();
+fn frames(flows: u32, first: u32, bytes: usize) -> Vec<Vec<u8>> {
+    let frames = (0..flows).map(|flow| datagram(flow, first, bytes));
+    let mut frames: Vec<Vec<u8>> = frames.collect();
     // Fisher-Yates.
     let mut state = 1_u64;
     for last in (1..frames.len()).rev() {
@@ -80,8 +88,8 @@ fn frames(flows: u32, bytes: usize) -> Vec<Vec<u8>> {
 }
 
 /// From 172.16.3.4 to 10.x.y.1 at 02:00:00:01:x:y, where x.y is the number of the destination.
-fn datagram(flow: u32, bytes: usize) -> Vec<u8> {
-    let [.., high, low] = (flow % DESTINATIONS).to_be_bytes();
+fn datagram(flow: u32, first: u32, bytes: usize) -> Vec<u8> {
+    let [.., high, low] = (first + flow % DESTINATIONS).to_be_bytes();
     let [.., port_high, port_low] = (FIRST_PORT + flow / DESTINATIONS).to_be_bytes();
     let [ip_high, ip_low] = ((bytes - 14) as u16).to_be_bytes();
     let [udp_high, udp_low] = ((bytes - 34) as u16).to_be_bytes();

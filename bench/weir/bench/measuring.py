@@ -2,12 +2,14 @@
 """Code shared by the benchmarks: their programs, and weir.topo's sandbox with the hosts of a testbed."""
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from weir.topo.hosts import HostPort
+from weir.topo.process import run_tool
 from weir.topo.sandbox import inside, run_in_sandbox
 from weir.topo.stop import StopToken
 from weir.topo.switchproc import SwitchPort
@@ -26,6 +28,18 @@ def bench_program(name: str) -> Path:
 def switch_ports(hosts: Iterable[HostPort]) -> list[SwitchPort]:
     """The switch's end of each host's link, without delay or rate."""
     return [SwitchPort(host.switch_port, host.switch_interface) for host in hosts]
+
+
+def received(host: HostPort) -> int:
+    """Frames that the interface of a host has received, as the kernel counts."""
+    shown = run_tool("ip", "-n", host.namespace, "-s", "-json", "link", "show", "dev", host.interface)
+    return int(json.loads(shown)[0]["stats64"]["rx"]["packets"])
+
+
+def threads_ns(pid: int) -> dict[str, int]:
+    """Processor time of each thread of a process so far, by the thread's id."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return {thread.parent.name: int(thread.read_text().split()[0]) for thread in threads}
 
 
 def run(

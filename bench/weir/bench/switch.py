@@ -29,7 +29,7 @@ from statistics import median
 from typing import Any
 
 from weir.bench.load import fill
-from weir.bench.measuring import bench_program, run, switch_ports
+from weir.bench.measuring import bench_program, received, run, switch_ports, threads_ns
 from weir.topo.hosts import HostPort
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.processors import busy_share
@@ -154,9 +154,9 @@ def packets_per_second(
     command += ["--seconds", str(length), "--rate", str(offered_pps), "--frame-bytes", str(frame_bytes)]
     sending = testbed.popen(source.name, command, stdout=subprocess.DEVNULL)
     time.sleep(_WARM_UP_S)
-    start, before, cpu_before_ns = time.monotonic(), _received(receiver) + _received(collector), _cpu_ns(pid)
+    start, before, cpu_before_ns = time.monotonic(), received(receiver) + received(collector), threads_ns(pid)
     time.sleep(seconds)
-    end, after, cpu_after_ns = time.monotonic(), _received(receiver) + _received(collector), _cpu_ns(pid)
+    end, after, cpu_after_ns = time.monotonic(), received(receiver) + received(collector), threads_ns(pid)
     if sending.wait() != 0:
         raise RuntimeError(f"packet-source ended with code {sending.returncode}")
     packets = after - before
@@ -194,17 +194,6 @@ def tcp_bits_per_second(testbed: Testbed, hosts: list[HostPort], seconds: float)
     printed, _ = measured.communicate(timeout=seconds + 30)
     server.communicate(timeout=30)
     return float(json.loads(printed)["end"]["sum_received"]["bits_per_second"])
-
-
-def _received(host: HostPort) -> int:
-    shown = run_tool("ip", "-n", host.namespace, "-s", "-json", "link", "show", "dev", host.interface)
-    return int(json.loads(shown)[0]["stats64"]["rx"]["packets"])
-
-
-def _cpu_ns(pid: int) -> dict[str, int]:
-    """Processor time of each thread so far."""
-    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return {thread.parent.name: int(thread.read_text().split()[0]) for thread in threads}
 
 
 @dataclass(frozen=True)

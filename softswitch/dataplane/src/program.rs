@@ -59,6 +59,39 @@ impl Program {
         self.native.is_some()
     }
 
+    /// The state that each packet may find changed by the packets before it, by its name in the program; None if there is none,
+    /// so that several switches with the same entries treat a stream of packets as one does, whoever of them has a packet.
+    ///
+    /// Counters are no such state: no packet reads them, and those of several switches add up.
+    pub fn shared_state(&self) -> Option<String> {
+        let info = &self.info;
+        let register = info.registers.first();
+        let register = register.map(|register| format!("register {}", register.name));
+        let meter = || {
+            info.meters
+                .first()
+                .map(|meter| format!("meter {}", meter.name))
+        };
+        let digest = || {
+            info.digests
+                .first()
+                .map(|digest| format!("digest {}", digest.name))
+        };
+        let idle = || {
+            let table = info.tables.iter().find(|table| table.support_timeout)?;
+            Some(format!("the idle times of table {}", table.name))
+        };
+        let random = || {
+            let draws = self.ir.draws_random_numbers();
+            draws.then(|| "the sequence of random numbers".to_owned())
+        };
+        register
+            .or_else(meter)
+            .or_else(digest)
+            .or_else(idle)
+            .or_else(random)
+    }
+
     /// Allows changes to the initial entries of a table and new entries, up to `size` in all: BMv2 JSON does not
     /// distinguish `entries` from `const entries`, the p4info does.
     pub fn allow_entry_changes(&mut self, table: TableId, size: usize) {

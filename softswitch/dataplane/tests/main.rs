@@ -6,6 +6,7 @@ mod ahead;
 mod common;
 mod custom_crcs;
 mod deflection;
+mod divided;
 mod initial_entries;
 mod invalid_headers;
 mod ipv4_router;

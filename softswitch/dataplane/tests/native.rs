@@ -30,11 +30,11 @@ const PROGRAMS: [&str; 15] = [
     "mixture",
     "weir",
 ];
-const FRAMES: usize = 48;
+pub const FRAMES: usize = 48;
 
 /// SplitMix64, so that both switches get the same input.
 #[derive(Clone)]
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -45,7 +45,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
@@ -75,7 +75,7 @@ impl Random {
         value
     }
 
-    fn frame(&mut self) -> Vec<u8> {
+    pub fn frame(&mut self) -> Vec<u8> {
         let bytes = if self.one_in(4) { 24 } else { 120 };
         let small = self.one_in(2);
         let mut frame: Vec<u8> = (0..self.below(bytes)).map(|_| self.byte()).collect();
@@ -160,7 +160,7 @@ impl Random {
 }
 
 /// Ports, groups, sessions, entries, meters, registers, value sets. Both switches must refuse the same.
-fn populate(switch: &mut Switch, random: &mut Random) {
+pub fn populate(switch: &mut Switch, random: &mut Random) {
     for port in 0..4 {
         // Some frames are queued while others arrive.
         let shaper = random.one_in(3).then_some(Shaper {
@@ -311,7 +311,7 @@ fn agree(program: &Program, name: &str, seed: u64) {
 }
 
 /// Compiled once.
-static COMPILED: LazyLock<Vec<(&str, Program)>> =
+pub static COMPILED: LazyLock<Vec<(&str, Program)>> =
     LazyLock::new(|| PROGRAMS.iter().map(|name| (*name, program(name))).collect());
 
 proptest! {

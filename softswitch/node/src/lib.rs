@@ -22,7 +22,7 @@ mod direct;
 mod entry_key;
 pub mod failure;
 mod idle;
-mod links;
+pub mod links;
 mod matching;
 mod meter;
 mod packet_io;
@@ -101,6 +101,9 @@ pub struct NodeConfig {
     pub cpu_port: Option<Port>,
     /// The ports with their queues and delays.
     pub ports: BTreeMap<Port, PortConfig>,
+    /// Whether other nodes with the same program and entries have some of the switch's packets: then its packets may share no
+    /// state, neither in the program nor in a port.
+    pub one_of_several: bool,
 }
 
 /// Frames and digests that ended in the node, outside the dataplane.
@@ -164,13 +167,21 @@ impl Node {
     /// Runs `program` from now on, with empty tables; `pipeline` describes it to controllers.
     ///
     /// # Errors
-    /// When the dataplane refuses a port's configuration.
+    /// When the dataplane refuses a port's configuration; when the program's packets share state, and this node has only some.
     pub fn run(
         &mut self,
         program: Program,
         pipeline: Option<Pipeline>,
         now_ns: u64,
     ) -> Result<(), Failure> {
+        if self.config.one_of_several
+            && let Some(state) = program.shared_state()
+        {
+            return Err(Failure::invalid(format!(
+                "packets share {state}, and this switch has several forwarding threads; valid: a program without registers, meters, \
+                 digests, idle timeouts and random numbers, or a switch without --forward-threads"
+            )));
+        }
         if let Some(switch) = &mut self.switch {
             switch.replace_program(program);
         } else {

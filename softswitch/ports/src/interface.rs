@@ -99,8 +99,7 @@ pub struct Interface {
     /// Capture files of the port, if they are written.
     recorder: Option<Box<Recorder>>,
     way: Way,
-    /// Frames stay whole.
-    whole: bool,
+    reception: Reception,
     /// The XDP program of a port that receives through AF_XDP; the interface may come back when the process may load none.
     program: Option<Program>,
     /// Difference of the two clocks in which receivers stamp frames, ns.
@@ -138,7 +137,7 @@ impl Interface {
         threads: &SendThreads,
     ) -> Result<Self, OpenError> {
         let program = match reception {
-            Reception::Ring | Reception::Whole => None,
+            Reception::Ring | Reception::Whole | Reception::Off => None,
             Reception::Xdp => {
                 let loaded = Program::load(MAX_QUEUES);
                 Some(loaded.map_err(|error| OpenError::of_xdp(name, error))?)
@@ -155,7 +154,7 @@ impl Interface {
             send_thread: threads.next_thread().cloned(),
             recorder: None,
             way: threads.way().clone(),
-            whole: reception == Reception::Whole,
+            reception,
             program,
             realtime_minus_monotonic_ns: 0,
             reopening_failed: String::new(),
@@ -177,8 +176,12 @@ impl Interface {
         }
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         let (receiver, sender) = match &self.program {
-            None if self.whole => Receiver::open_whole(&state).map_err(refused)?,
-            None => Receiver::open_ring(&state, &self.way).map_err(refused)?,
+            None => match self.reception {
+                Reception::Off => Receiver::open_off(&state),
+                Reception::Whole => Receiver::open_whole(&state),
+                Reception::Ring | Reception::Xdp => Receiver::open_ring(&state, &self.way),
+            }
+            .map_err(refused)?,
             Some(program) => Receiver::open_xdp(&self.name, &state, program, self.queue_patience())
                 .map_err(|error| OpenError::of_xdp(&self.name, error))?,
         };
@@ -313,7 +316,7 @@ impl Interface {
         let drops = match (&mut open.receiver, &self.program) {
             (Receiver::Ring(ring), _) => ring.take_drops(),
             (Receiver::Xdp(receiver), Some(program)) => receiver.take_drops(program),
-            (Receiver::Xdp(_), None) => Ok(0),
+            (Receiver::Xdp(_), None) | (Receiver::Off, _) => Ok(0),
         };
         let drops = drops.unwrap_or_default();
         self.counters.rx_overruns += drops;
@@ -336,7 +339,8 @@ impl Interface {
     pub fn take(&mut self, mut use_frame: impl FnMut(&[u8])) {
         let Some(open) = &mut self.open else { return };
         let max_frame_bytes = open.max_frame_bytes;
-        let lead_bytes = if self.whole { LEAD_BYTES } else { 0 };
+        let whole = self.reception == Reception::Whole;
+        let lead_bytes = if whole { LEAD_BYTES } else { 0 };
         let counters = &mut self.counters;
         let oversize_before = counters.rx_oversize;
         let mut recorder = self.recorder.as_deref_mut();
@@ -399,7 +403,7 @@ impl Interface {
     /// `departure_ns` (`CLOCK_MONOTONIC`) is of no effect unless the kernel keeps departure times
     /// ([`SendThreads::with_departures`]).
     pub fn send(&mut self, frame: &[u8], departure_ns: u64) {
-        let (frames, lead_bytes) = if self.whole {
+        let (frames, lead_bytes) = if self.reception == Reception::Whole {
             (frames_of(frame), LEAD_BYTES)
         } else {
             (1, 0)

@@ -26,12 +26,15 @@ pub enum Reception {
     Whole,
     /// Through AF_XDP, in place of the network stack: fast on cards whose driver has it. Only for the machine's root.
     Xdp,
+    /// Not at all: another thread receives what comes in, and this one only sends.
+    Off,
 }
 
 /// What receives the frames of an open port.
 pub(crate) enum Receiver {
     Ring(FrameRing),
     Xdp(XdpReceiver),
+    Off,
 }
 
 impl Receiver {
@@ -52,6 +55,14 @@ impl Receiver {
             Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
         };
         Ok((Self::Ring(ring), sender))
+    }
+
+    /// Opens only what sends.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn open_off(state: &InterfaceState) -> io::Result<(Self, Sender)> {
+        Ok((Self::Off, Sender::open(state.index, state.mtu_bytes)?))
     }
 
     /// Opens a packet ring whose frames stay whole, and what sends them.
@@ -84,6 +95,7 @@ impl Receiver {
     pub(crate) fn oldest_ns(&self, realtime_minus_monotonic_ns: i128) -> Option<u64> {
         match self {
             Self::Ring(ring) => ring.oldest_ns(),
+            Self::Off => None,
             Self::Xdp(receiver) => {
                 let monotonic_ns = i128::from(receiver.oldest_ns()?);
                 let realtime_ns = monotonic_ns + realtime_minus_monotonic_ns;
@@ -97,6 +109,7 @@ impl Receiver {
     pub(crate) fn take(&mut self, mut use_taken: impl FnMut(Taken<'_>)) {
         match self {
             Self::Ring(ring) => ring.take(use_taken),
+            Self::Off => {}
             Self::Xdp(receiver) => receiver.take(|frame| use_taken(Taken::Frame(frame))),
         }
     }
@@ -108,6 +121,7 @@ impl Receiver {
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
         match self {
             Self::Ring(ring) => ring.take_error(),
+            Self::Off => Ok(None),
             Self::Xdp(receiver) => receiver.take_error(),
         }
     }
@@ -116,6 +130,7 @@ impl Receiver {
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = RawFd> + '_ {
         let (ring, receiver) = match self {
             Self::Ring(ring) => (Some(ring.as_raw_fd()), None),
+            Self::Off => (None, None),
             Self::Xdp(receiver) => (None, Some(receiver.poll_fds())),
         };
         ring.into_iter().chain(receiver.into_iter().flatten())

@@ -156,6 +156,7 @@ impl Switch {
                 drop_port,
                 ..SwitchConfig::default()
             },
+            one_of_several: false,
             cpu_port: Some(cpu_port),
             ports: configs,
         };

@@ -20,6 +20,7 @@ use crate::links::service::Access;
 use crate::tls::TlsFiles;
 use crate::wire::WireOptions;
 use weir_engine::node::MAX_PORT;
+use weir_engine::node::links::needs_one_thread;
 
 fn help() -> String {
     EXAMPLES
@@ -105,6 +106,19 @@ pub struct Cli {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=i64::from(MAX_SEND_THREADS)))]
     pub send_threads: u8,
 
+    /// Threads that each receive from some of the ports, run the program and send: for programs whose packets share no state.
+    ///
+    /// Such a program has no registers, meters, digests, idle timeouts or random numbers; another one is refused by name. Ports
+    /// may have a delay, but no rate, queue, jitter or loss. Packets that enter through one port leave in their order.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=i64::from(MAX_SEND_THREADS)),
+        conflicts_with_all = ["send_threads", "thrift", "virtual_time"]
+    )]
+    pub forward_threads: u8,
+
     /// Run packets in the interpreter and make no machine code of programs: slower, the same frames and times.
     #[arg(long, conflicts_with = "verify_jit")]
     pub no_jit: bool,
@@ -189,6 +203,11 @@ impl Cli {
                     role: "the drop port (--drop-port)",
                 });
             }
+            if self.forward_threads > 1
+                && let Some(problem) = needs_one_thread(&spec.config)
+            {
+                return Err(PortError::Threads { number, problem });
+            }
             if spec.reception == Reception::Xdp && self.run_ahead.is_some() {
                 return Err(PortError::XdpAhead { number });
             }
@@ -203,6 +222,12 @@ impl Cli {
             if configs.insert(number, spec.config).is_some() {
                 return Err(PortError::NumberTwice { number });
             }
+        }
+        if usize::from(self.forward_threads) > configs.len().max(1) {
+            return Err(PortError::Idle {
+                ports: configs.len(),
+                threads: self.forward_threads,
+            });
         }
         Ok(configs)
     }

@@ -15,6 +15,7 @@ use weir_privileges::{ATTACH_PROGRAMS, Confined, Files, OPEN_PORTS, confine};
 
 use crate::cli::Cli;
 use crate::jit;
+use crate::links::port::PortSpec;
 use crate::run::{QUEUED_NOTIFICATIONS, RunError, Stop, load, say, supervise};
 use crate::service::{Service, listen, serve_links};
 use crate::stderr;
@@ -25,9 +26,9 @@ pub(crate) struct Prepared {
     cli: Cli,
     executes: &'static str,
     service_tls: Option<ServerTlsConfig>,
-    node: Node,
+    /// One for each forwarding thread.
+    owned: Vec<(Node, Vec<Interface>)>,
     threads: SendThreads,
-    interfaces: Vec<Interface>,
     listener: TcpListener,
     address: SocketAddr,
     thrift: Option<weir_thrift::Server>,
@@ -42,28 +43,35 @@ impl Prepared {
             .port_configs()
             .map_err(|error| RunError::Ports(Box::new(error)))?;
         let service_tls = cli.tls().map(|files| files.load()).transpose()?;
-        let mut node = Node::new(NodeConfig {
+        let forward_threads = usize::from(cli.forward_threads);
+        let config = NodeConfig {
             switch: SwitchConfig {
                 drop_port: cli.drop_port,
                 ..SwitchConfig::default()
             },
             cpu_port: Some(cli.cpu_port),
             ports,
-        });
+            one_of_several: forward_threads > 1,
+        };
+        let mut nodes: Vec<_> = (0..forward_threads)
+            .map(|_| Node::new(config.clone()))
+            .collect();
         if let Some(path) = &cli.json {
             let (program, json) = load(path)?;
-            node.run_source(program, json, 0)?;
+            for node in &mut nodes {
+                let run = node.run_source(program.clone(), json.clone(), 0);
+                run.map_err(|failure| RunError::Program {
+                    path: path.clone(),
+                    failure,
+                })?;
+            }
         }
-        let ports = cli
-            .ports
-            .iter()
-            .map(|port| (port.number, port.interface.as_str(), port.reception));
         let mut threads = if cli.run_ahead.is_some() {
             SendThreads::with_departures()
         } else {
             SendThreads::prepare(usize::from(cli.send_threads))
         };
-        let interfaces = open(&threads, ports)?;
+        let interfaces = open_for_each(forward_threads, &threads, &cli.ports)?;
         let (listener, address) = listen_at("--p4runtime", cli.p4runtime)?;
         warn_if_open("P4Runtime", address, service_tls.is_some());
         let thrift = cli.thrift.map(listen_thrift).transpose()?;
@@ -82,9 +90,8 @@ impl Prepared {
             cli,
             executes,
             service_tls,
-            node,
+            owned: nodes.into_iter().zip(interfaces).collect(),
             threads,
-            interfaces,
             listener,
             address,
             thrift,
@@ -104,8 +111,8 @@ impl Prepared {
         } else {
             Time::Real
         };
-        let engine = Engine::start(self.node, self.interfaces, self.threads, notify, time)
-            .map_err(RunError::System)?;
+        let engine =
+            Engine::start(self.owned, self.threads, notify, time).map_err(RunError::System)?;
         let service = Service::new(cli.device_id, engine.handle(), notifications);
         let mut service = service.with_links_access(cli.links_access);
         if let Some(tls) = self.service_tls {
@@ -211,6 +218,32 @@ fn warn_if_open(service: &str, address: SocketAddr, tls: bool) {
 fn start(threads: &mut SendThreads) -> Result<(), RunError> {
     let started = threads.run().and_then(|()| stderr::start());
     started.map_err(RunError::System)
+}
+
+/// Opens the ports' interfaces for each of several forwarding threads. One of them receives from a port, and all send through it.
+///
+/// The one that receives is the last to open it: what it receives leaves through other ports as a rule, and only the first
+/// to open an interface may have its AF_XDP queue for sending.
+fn open_for_each(
+    forward_threads: usize,
+    threads: &SendThreads,
+    ports: &[PortSpec],
+) -> Result<Vec<Vec<Interface>>, RunError> {
+    let mut of_threads: Vec<Vec<Interface>> = Vec::new();
+    of_threads.resize_with(forward_threads, Vec::new);
+    for (index, port) in ports.iter().enumerate() {
+        for turn in 1..=forward_threads {
+            let thread = (index + turn) % forward_threads;
+            let reception = if turn == forward_threads {
+                port.reception
+            } else {
+                Reception::Off
+            };
+            let opened = Interface::open(port.number, &port.interface, reception, threads)?;
+            of_threads[thread].push(opened);
+        }
+    }
+    Ok(of_threads)
 }
 
 /// Opens the ports' interfaces.

@@ -51,6 +51,14 @@ pub enum RunError {
         /// The loader's error.
         error: LoadError,
     },
+    /// The switch refused the program.
+    #[error("--json: {path}: {failure}", path = path.display())]
+    Program {
+        /// The file.
+        path: PathBuf,
+        /// The switch's reason.
+        failure: Failure,
+    },
     /// The dataplane refused a port's configuration.
     #[error("--port: {0}")]
     Node(#[from] Failure),
@@ -167,12 +175,13 @@ pub(crate) async fn supervise<
         drop(end_watch);
         lost = watch.await.is_err();
     }
-    let core = engine.stop();
-    let (Some(mut core), false) = (core, lost) else {
+    let cores = engine.stop();
+    let (Some(cores), false) = (cores, lost) else {
         return Err(RunError::DataplaneLost);
     };
     if let Some(path) = stats {
-        Snapshot::take(&mut core)
+        let each = cores.into_iter().map(|mut core| Snapshot::take(&mut core));
+        Snapshot::sum(each.collect())
             .write(&path)
             .map_err(|error| RunError::Stats { path, error })?;
     }
@@ -207,9 +216,10 @@ async fn watch<F: Forwarder>(
             _ = ticks.tick() => {}
             _ = &mut ended => return,
         }
-        let Ok(snapshot) = engine.call(Snapshot::take::<F>).await else {
+        let Ok(each) = engine.call_each(Snapshot::take::<F>).await else {
             return;
         };
+        let snapshot = Snapshot::sum(each);
         let Some(path) = path.clone() else { continue };
         let written = tokio::task::spawn_blocking(move || {
             snapshot.write(&path).map_err(|error| (path, error))

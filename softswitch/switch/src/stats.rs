@@ -15,7 +15,7 @@ use weir_engine::engine::{Core, Forwarder};
 const SCHEMA: u32 = 1;
 
 /// All counters of the switch at one moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Snapshot {
     schema: u32,
     uptime_ns: u64,
@@ -46,7 +46,7 @@ struct PortSnapshot {
     queues: Vec<QueueCounters>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct DataplaneSnapshot {
     received: u64,
     no_program: u64,
@@ -76,7 +76,89 @@ struct DataplaneSnapshot {
     notifications_lost: u64,
 }
 
+/// Adds the named fields of one structure to those of another.
+macro_rules! add {
+    ($to:expr, $from:expr, $($field:ident),+) => {
+        $($to.$field += $from.$field;)+
+    };
+}
+
+impl PortSnapshot {
+    /// Adds what another thread counted at the same port.
+    fn add(&mut self, other: &Self) {
+        self.up &= other.up;
+        add!(self, other, rx_packets, rx_bytes, rx_overruns, rx_oversize);
+        add!(self, other, tx_packets, tx_bytes, tx_errors, tx_waiting);
+        add!(self, other, queue_drops, queue_drop_bytes);
+        add!(
+            self,
+            other,
+            queued_packets,
+            queued_bytes,
+            in_flight,
+            link_lost
+        );
+        convert::add_queues(&mut self.queues, &other.queues);
+    }
+}
+
+impl DataplaneSnapshot {
+    /// Adds what another thread counted; `notifications_lost` is of all threads.
+    fn add(&mut self, other: &Self) {
+        add!(self, other, received, no_program, parser_errors, oversize);
+        add!(
+            self,
+            other,
+            dropped_ingress,
+            dropped_egress,
+            dropped_queue,
+            deflected
+        );
+        add!(
+            self,
+            other,
+            dropped_no_port,
+            dropped_reconfigured,
+            dropped_no_replica,
+            dropped_loop
+        );
+        add!(self, other, cloned, clone_no_session, multicast_copies);
+        add!(self, other, resubmitted, recirculated);
+        add!(
+            self,
+            other,
+            digests,
+            digests_lost,
+            digests_unwanted,
+            transmitted
+        );
+        add!(
+            self,
+            other,
+            index_out_of_range,
+            assertions_failed,
+            log_lost,
+            bad_packet_ins
+        );
+    }
+}
+
 impl Snapshot {
+    /// The counters of a switch from those of its threads, of which there is at least one.
+    pub fn sum(of_threads: Vec<Self>) -> Self {
+        let sum = of_threads.into_iter().reduce(|mut sum, other| {
+            for port in &mut sum.ports {
+                let same = |o: &&PortSnapshot| o.port == port.port;
+                if let Some(same) = other.ports.iter().find(same) {
+                    port.add(same);
+                }
+            }
+            sum.dataplane.add(&other.dataplane);
+            sum
+        });
+        sum.unwrap_or_default()
+    }
+
     /// The counters of `core` now.
     pub fn take<F: Forwarder>(core: &mut Core<F>) -> Self {
         let Core {

@@ -36,6 +36,7 @@ const MIXTURE: &[u8] = include_bytes!("../../programs/mixture.json");
 fn started(json: Option<&[u8]>) -> Local {
     let mut node = Node::new(NodeConfig {
         switch: SwitchConfig::default(),
+        one_of_several: false,
         cpu_port: Some(510),
         ports: BTreeMap::from([(1, PortConfig::default()), (2, PortConfig::default())]),
     });

@@ -26,7 +26,8 @@ pub enum Time {
     },
 }
 
-/// The clock.
+/// The clock. A clone continues to show the same time.
+#[derive(Clone)]
 pub struct Clock {
     start: Instant,
     monotonic_minus_switch_ns: i128,
@@ -34,6 +35,7 @@ pub struct Clock {
 }
 
 /// The state of a clock of virtual time, which replaces most readings.
+#[derive(Clone)]
 struct Held {
     now_ns: Cell<u64>,
     realtime_minus_switch_ns: i128,

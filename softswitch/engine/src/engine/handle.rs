@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Access to the dataplane thread from others: its state ([`Core`]) and how operations on it reach it ([`Handle`]).
+//! Access to the dataplane threads from others: their state ([`Core`]) and how operations on it reach them ([`Handle`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +14,11 @@ use super::forwarder::Forwarder;
 use super::wait::Waker;
 use crate::node::Node;
 
-/// The state that the dataplane thread owns.
+/// The state that a dataplane thread owns.
 pub struct Core<F = Node> {
     /// The switch with its P4Runtime view, or wires.
     pub node: F,
-    /// Its ports.
+    /// The switch's ports. Of several threads each receives from some of them; all send through all.
     pub interfaces: Vec<Interface>,
     /// The channel of ports without interfaces.
     pub trunk: Option<Trunk>,
@@ -35,10 +35,16 @@ pub(super) type Command<F = Node> = Box<dyn FnOnce(&mut Core<F>) + Send>;
 #[error("the switch is shutting down")]
 pub struct Stopped;
 
-/// Runs operations on the dataplane thread.
-pub struct Handle<F = Node> {
+/// The way of operations to one dataplane thread.
+pub(super) struct Access<F> {
     pub(super) commands: mpsc::Sender<Command<F>>,
     pub(super) waker: Arc<Waker>,
+}
+
+/// Runs operations on the dataplane threads.
+pub struct Handle<F = Node> {
+    /// One for each thread; at least one.
+    pub(super) threads: Arc<[Access<F>]>,
     pub(super) notifications_lost: Arc<AtomicU64>,
     pub(super) send_threads: Arc<SendThreads>,
 }
@@ -47,8 +53,7 @@ impl<F> Clone for Handle<F> {
     fn clone(&self) -> Self {
         Self {
             send_threads: Arc::clone(&self.send_threads),
-            commands: self.commands.clone(),
-            waker: Arc::clone(&self.waker),
+            threads: Arc::clone(&self.threads),
             notifications_lost: Arc::clone(&self.notifications_lost),
         }
     }
@@ -60,6 +65,11 @@ impl<F: Forwarder> Handle<F> {
         self.notifications_lost.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Number of dataplane threads.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
     /// Opens an interface for a port that the dataplane thread will own. Call it on another thread: making the rings
     /// takes milliseconds, for which no frame should wait.
     ///
@@ -69,22 +79,50 @@ impl<F: Forwarder> Handle<F> {
         Interface::open(number, interface, Reception::Ring, &self.send_threads)
     }
 
-    /// Runs `operation` between two batches of frames and returns its result. Forwarding stops meanwhile, so keep it
-    /// short and split long work into several calls.
+    /// Runs `operation` on the first thread, as [`Handle::call_on`].
     ///
     /// # Errors
-    /// [`Stopped`] when the thread has exited.
+    /// As [`Handle::call_on`].
     pub async fn call<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Core<F>) -> R + Send + 'static,
     ) -> Result<R, Stopped> {
+        self.call_on(0, operation).await
+    }
+
+    /// Runs `operation` on one thread after the other; the results in their order.
+    ///
+    /// # Errors
+    /// As [`Handle::call_on`].
+    pub async fn call_each<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Core<F>) -> R + Clone + Send + 'static,
+    ) -> Result<Vec<R>, Stopped> {
+        let mut results = Vec::with_capacity(self.threads());
+        for thread in 0..self.threads() {
+            results.push(self.call_on(thread, operation.clone()).await?);
+        }
+        Ok(results)
+    }
+
+    /// Runs `operation` on the thread of this number between two batches of frames and returns its result. Forwarding stops
+    /// meanwhile, so keep it short and split long work into several calls.
+    ///
+    /// # Errors
+    /// [`Stopped`] when the thread has exited, or there is none of this number.
+    pub async fn call_on<R: Send + 'static>(
+        &self,
+        thread: usize,
+        operation: impl FnOnce(&mut Core<F>) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let access = self.threads.get(thread).ok_or(Stopped)?;
         let (reply, result) = oneshot::channel();
         let command: Command<F> = Box::new(move |core| {
             // The caller may have been dropped meanwhile; then nobody receives the result.
             let _ = reply.send(operation(core));
         });
-        self.commands.send(command).map_err(|_| Stopped)?;
-        self.waker.wake();
+        access.commands.send(command).map_err(|_| Stopped)?;
+        access.waker.wake();
         result.await.map_err(|_| Stopped)
     }
 }

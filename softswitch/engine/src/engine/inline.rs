@@ -12,7 +12,7 @@ use weir_p4runtime::p4::v1::stream_message_request::Update;
 use weir_p4runtime::p4::v1::{StreamMessageRequest, StreamMessageResponse};
 use weir_ports::SendThreads;
 
-use super::handle::{Command, Core, Handle};
+use super::handle::{Access, Command, Core, Handle};
 use super::wait::Waker;
 use crate::node::failure::Failure;
 use crate::node::{Node, Notification, Output};
@@ -78,8 +78,10 @@ impl Inline {
             },
             commands,
             handle: Handle {
-                commands: sender,
-                waker: Arc::new(Waker::new()?),
+                threads: Arc::new([Access {
+                    commands: sender,
+                    waker: Arc::new(Waker::new()?),
+                }]),
                 notifications_lost,
                 send_threads: Arc::new(SendThreads::default()),
             },

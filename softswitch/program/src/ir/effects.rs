@@ -234,6 +234,19 @@ impl Ir {
         calculation.is_none_or(|calculation| calculation.algo.is_stateful())
     }
 
+    /// Whether a packet may draw random numbers, which depend on how many the packets before it drew.
+    pub fn draws_random_numbers(&self) -> bool {
+        let actions = self.actions.iter().flat_map(|action| &action.prims);
+        let parsed = self.states.iter().flat_map(|state| &state.ops);
+        let parsed = parsed.filter_map(|op| match op {
+            ParserOp::Prim(prim) => Some(prim),
+            _ => None,
+        });
+        let mut prims = actions.chain(parsed).chain(&self.deparse_prims);
+        prims.any(|prim| matches!(prim, Prim::Random { .. }))
+            || self.calculations.iter().any(|c| c.algo.is_stateful())
+    }
+
     /// Whether the parser, or the verification of checksums after it, is stateful.
     pub fn parser_is_stateful(&self) -> bool {
         let mut ops = self.states.iter().flat_map(|state| &state.ops);

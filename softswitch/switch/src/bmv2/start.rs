@@ -63,6 +63,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
             queues: options.queues,
             ..SwitchConfig::default()
         },
+        one_of_several: false,
         cpu_port: options.cpu_port,
         ports: options.port_configs()?,
     });
@@ -98,7 +99,7 @@ async fn run_switch(options: Options) -> Result<(), String> {
         .transpose()
         .map_err(|error| error.to_string())?;
     let (notify, notifications) = mpsc::channel(QUEUED_NOTIFICATIONS);
-    let engine = Engine::start(node, interfaces, threads, notify, Time::Real)
+    let engine = Engine::start(vec![(node, interfaces)], threads, notify, Time::Real)
         .map_err(|error| error.to_string())?;
     if let Some(trunk) = trunk {
         let set = engine.handle().call(|core| core.trunk = Some(trunk)).await;

@@ -106,6 +106,36 @@ pub fn queues(stats: &[QueueStats]) -> Vec<v1::QueueCounters> {
         .collect()
 }
 
+/// Adds the counters of the queues that another thread has for the same port.
+pub fn add_queues(to: &mut Vec<v1::QueueCounters>, from: &[v1::QueueCounters]) {
+    for other in from {
+        let Some(queue) = to.iter_mut().find(|queue| queue.priority == other.priority) else {
+            to.push(*other);
+            continue;
+        };
+        queue.offered_packets += other.offered_packets;
+        queue.offered_bytes += other.offered_bytes;
+        queue.passed_packets += other.passed_packets;
+        queue.passed_bytes += other.passed_bytes;
+        queue.dropped_bytes_limit += other.dropped_bytes_limit;
+        queue.dropped_packets_limit += other.dropped_packets_limit;
+        queue.dropped_bytes += other.dropped_bytes;
+        queue.deflected_packets += other.deflected_packets;
+        queue.removed_packets += other.removed_packets;
+        queue.waiting_packets += other.waiting_packets;
+        queue.waiting_bytes += other.waiting_bytes;
+    }
+    to.sort_by_key(|queue| queue.priority);
+}
+
+/// Adds the counters that another thread has of the same link.
+pub fn add_counters(to: &mut v1::LinkCounters, from: &v1::LinkCounters) {
+    to.offered_packets += from.offered_packets;
+    to.passed_packets += from.passed_packets;
+    to.lost_packets += from.lost_packets;
+    to.in_flight_packets += from.in_flight_packets;
+}
+
 /// The counters of a link.
 pub fn counters(stats: LinkStats) -> v1::LinkCounters {
     v1::LinkCounters {

@@ -71,6 +71,24 @@ pub enum PortError {
         /// The port.
         number: Port,
     },
+    /// A link that needs one thread.
+    #[error("port {number}: with --forward-threads {problem}")]
+    Threads {
+        /// The port.
+        number: Port,
+        /// The mistake in the options.
+        problem: &'static str,
+    },
+    /// More threads than ports.
+    #[error(
+        "--forward-threads {threads} for {ports} ports; each thread receives from at least one, so at most {ports} are valid"
+    )]
+    Idle {
+        /// Ports.
+        ports: usize,
+        /// Threads.
+        threads: u8,
+    },
     /// Two ports have one interface.
     #[error("interface {interface} is given to two ports")]
     InterfaceTwice {

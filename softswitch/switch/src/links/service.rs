@@ -11,6 +11,7 @@ use super::convert;
 use weir_engine::engine::{Core, Forwarder, Handle};
 use weir_engine::node::MAX_PORT;
 use weir_engine::node::failure::Failure;
+use weir_engine::node::links::FIXED_PORTS;
 
 /// What clients may do with links.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -110,6 +111,15 @@ fn get<F: Forwarder>(core: &mut Core<F>) -> v1::GetResponse {
     }
 }
 
+/// Adds what another thread counted at the same port.
+fn add(port: &mut v1::Port, other: &v1::Port) {
+    port.up &= other.up;
+    convert::add_queues(&mut port.queues, &other.queues);
+    if let (Some(counters), Some(others)) = (&mut port.counters, &other.counters) {
+        convert::add_counters(counters, others);
+    }
+}
+
 fn check_new<F: Forwarder>(core: &Core<F>, number: u32, interface: &str) -> Result<(), Failure> {
     if let Some(reason) = core.node.refuses_port(number) {
         return Err(Failure::invalid(format!(
@@ -137,7 +147,14 @@ fn check_new<F: Forwarder>(core: &Core<F>, number: u32, interface: &str) -> Resu
 impl<F: Forwarder> Links for Service<F> {
     async fn get(&self, _: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
         self.may_read()?;
-        Ok(Response::new(self.engine.call(get).await?))
+        let of_threads = self.engine.call_each(get).await?;
+        let sum = of_threads.into_iter().reduce(|mut sum, other| {
+            for (port, other) in sum.ports.iter_mut().zip(&other.ports) {
+                add(port, other);
+            }
+            sum
+        });
+        Ok(Response::new(sum.unwrap_or_default()))
     }
 
     async fn set(
@@ -157,7 +174,10 @@ impl<F: Forwarder> Links for Service<F> {
             }
             None => Err(missing(core, number)),
         };
-        self.engine.call(set).await??;
+        // The first refuses what the others would refuse, before they are asked.
+        for outcome in self.engine.call_each(set).await? {
+            outcome?;
+        }
         Ok(Response::new(v1::SetResponse {}))
     }
 
@@ -200,6 +220,9 @@ impl<F: Forwarder> Links for Service<F> {
         request: Request<v1::RemovePortRequest>,
     ) -> Result<Response<v1::RemovePortResponse>, Status> {
         self.may_change()?;
+        if self.engine.threads() > 1 {
+            return Err(Status::failed_precondition(FIXED_PORTS));
+        }
         let number = request.into_inner().number;
         let remove = move |core: &mut Core<F>| {
             let index = find(core, number).ok_or_else(|| missing(core, number))?;

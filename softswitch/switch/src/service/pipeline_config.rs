@@ -111,7 +111,9 @@ async fn commit(shared: &Shared, config: SavedConfig) -> Result<(), Status> {
     let run = move |core: &mut weir_engine::engine::Core| {
         core.node.run(program, Some(pipeline), core.now_ns)
     };
-    shared.engine.call(run).await??;
+    for outcome in shared.engine.call_each(run).await? {
+        outcome?;
+    }
     let updates = shadow.into_updates().into_iter().map(Ok).collect();
     let live = Target::Live(&shared.engine);
     let outcomes = live.write(updates, Atomicity::ContinueOnError).await?;

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `Read` RPC.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use prost::Message;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_stream::Stream;
 use tonic::Status;
-use weir_p4runtime::p4::v1::{Entity, ReadRequest, ReadResponse};
+use weir_p4runtime::p4::v1::entity::Entity as Kind;
+use weir_p4runtime::p4::v1::{CounterData, Entity, ReadRequest, ReadResponse};
 
 use super::admission::Room;
 use super::role::{self, Access};
@@ -76,7 +79,7 @@ impl Stream for Responses {
     }
 }
 
-/// Reads the entities of a query in steps.
+/// Reads the entities of a query in steps. Of several nodes the first has them, and the counters of all add up.
 ///
 /// # Errors
 /// The inner error is the query's own; the outer one ends the request (no budget, or the switch shuts down).
@@ -86,13 +89,72 @@ pub async fn read_one(
     entities: &mut Vec<Entity>,
     room: &mut Room,
 ) -> Result<Result<(), Failure>, Status> {
-    let mut plan = match target.call(move |node| node.plan_read(&query)).await? {
+    let first = entities.len();
+    if let Err(failure) = read_from(target, 0, query.clone(), entities, room).await? {
+        return Ok(Err(failure));
+    }
+    let counting = entities[first..]
+        .iter_mut()
+        .any(|entity| counts(entity).is_some());
+    for number in 1..if counting { target.nodes() } else { 1 } {
+        let mut others = Vec::new();
+        if let Err(failure) = read_from(target, number, query.clone(), &mut others, room).await? {
+            return Ok(Err(failure));
+        }
+        add_counts(&mut entities[first..], others);
+    }
+    Ok(Ok(()))
+}
+
+/// Adds the counts that another node has of the same entities. Their order may differ: an update that was taken back on the first
+/// node never reached the others.
+fn add_counts(sums: &mut [Entity], others: Vec<Entity>) {
+    let without_counts = |entity: &mut Entity| {
+        let counted = counts(entity).map(std::mem::take);
+        (entity.encode_to_vec(), counted)
+    };
+    let others = others
+        .into_iter()
+        .map(|mut other| without_counts(&mut other));
+    let others: HashMap<Vec<u8>, Option<CounterData>> = others.collect();
+    for entity in sums {
+        let (key, counted) = without_counts(entity);
+        let more = others.get(&key).copied().flatten().unwrap_or_default();
+        if let (Some(sum), Some(counted)) = (counts(entity), counted) {
+            *sum = CounterData {
+                byte_count: counted.byte_count.saturating_add(more.byte_count),
+                packet_count: counted.packet_count.saturating_add(more.packet_count),
+            };
+        }
+    }
+}
+
+/// The counts of an entity that has some.
+fn counts(entity: &mut Entity) -> Option<&mut CounterData> {
+    match entity.entity.as_mut()? {
+        Kind::CounterEntry(entry) => entry.data.as_mut(),
+        Kind::DirectCounterEntry(entry) => entry.data.as_mut(),
+        Kind::TableEntry(entry) => entry.counter_data.as_mut(),
+        _ => None,
+    }
+}
+
+/// Reads the entities of a query from the node of this number.
+async fn read_from(
+    target: &Target<'_>,
+    number: usize,
+    query: Entity,
+    entities: &mut Vec<Entity>,
+    room: &mut Room,
+) -> Result<Result<(), Failure>, Status> {
+    let planned = target.call_on(number, move |node| node.plan_read(&query));
+    let mut plan = match planned.await? {
         Ok(plan) => plan,
         Err(failure) => return Ok(Err(failure)),
     };
     while !plan.is_done() {
         let (rest, read) = target
-            .call(move |node| {
+            .call_on(number, move |node| {
                 let read = node.read_some(&mut plan, ENTITIES_PER_TURN);
                 (plan, read)
             })

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tonic::{Code, Status};
 use weir_dataplane::Program;
-use weir_p4runtime::p4::v1::Update;
+use weir_p4runtime::p4::v1::entity::Entity as Kind;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
+use weir_p4runtime::p4::v1::{CounterData, Update};
 
 use weir_engine::engine::{Core, Handle};
 use weir_engine::node::Node;
@@ -64,6 +65,23 @@ impl Target<'_> {
         &self,
         operation: impl FnOnce(&mut Node) -> R + Send + 'static,
     ) -> Result<R, Status> {
+        self.call_on(0, operation).await
+    }
+
+    /// Number of nodes with the same entries: the dataplane threads of the live one.
+    pub fn nodes(&self) -> usize {
+        match self {
+            Self::Saved(_) => 1,
+            Self::Live(engine) => engine.threads(),
+        }
+    }
+
+    /// Runs an operation on the node of this number; the first has all that is not counters.
+    pub async fn call_on<R: Send + 'static>(
+        &self,
+        number: usize,
+        operation: impl FnOnce(&mut Node) -> R + Send + 'static,
+    ) -> Result<R, Status> {
         match self {
             Self::Saved(shadow) => Ok(operation(&mut shadow.lock().0)),
             Self::Live(engine) => {
@@ -71,33 +89,53 @@ impl Target<'_> {
                     core.node.catch_up(core.now_ns);
                     operation(&mut core.node)
                 };
-                Ok(engine.call(run).await?)
+                Ok(engine.call_on(number, run).await?)
             }
         }
     }
 
-    /// Carries out a batch; the outcomes of the updates.
+    /// Carries out a batch; the outcomes of the updates. Of several nodes the others carry out what the first did.
     pub async fn write(
         &self,
         updates: Vec<Planned>,
         atomicity: Atomicity,
     ) -> Result<Vec<Result<(), Failure>>, Status> {
-        let mut batch = Batch {
-            outcomes: Vec::with_capacity(updates.len()),
-            updates,
-            undo: (atomicity != Atomicity::ContinueOnError).then(Undo::default),
-            whole: atomicity == Atomicity::DataplaneAtomic,
-        };
-        while batch.outcomes.len() < batch.updates.len() {
-            batch = self.call(move |node| batch.turn(node)).await?;
+        let undo = (atomicity != Atomicity::ContinueOnError).then(Undo::default);
+        let whole = atomicity == Atomicity::DataplaneAtomic;
+        let Batch {
+            updates, outcomes, ..
+        } = self.carry_out(0, Batch::new(updates, undo, whole)).await?;
+        let nodes = self.nodes();
+        if nodes == 1 && matches!(self, Self::Live(_)) {
+            return Ok(outcomes);
+        }
+        let carried_out = outcomes.iter().zip(updates);
+        let carried_out = carried_out.filter(|(outcome, _)| outcome.is_ok());
+        let updates: Vec<Update> = carried_out.filter_map(|(_, update)| update.ok()).collect();
+        for number in 1..nodes {
+            let updates = updates
+                .iter()
+                .cloned()
+                .map(|update| Ok(counting_nothing(update)));
+            let batch = Batch::new(updates.collect(), None, whole);
+            let outcomes = self.carry_out(number, batch).await?.outcomes;
+            if let Some(failure) = outcomes.into_iter().find_map(Result::err) {
+                return Err(Status::internal(format!(
+                    "forwarding thread {number} refuses what the first one did: {failure}"
+                )));
+            }
         }
         if let Self::Saved(shadow) = self {
-            let carried_out = batch.outcomes.iter().zip(batch.updates);
-            let carried_out = carried_out.filter(|(outcome, _)| outcome.is_ok());
-            let updates = carried_out.filter_map(|(_, update)| update.ok());
             shadow.lock().1.extend(updates);
         }
-        Ok(batch.outcomes)
+        Ok(outcomes)
+    }
+
+    async fn carry_out(&self, number: usize, mut batch: Batch) -> Result<Batch, Status> {
+        while batch.outcomes.len() < batch.updates.len() {
+            batch = self.call_on(number, move |node| batch.turn(node)).await?;
+        }
+        Ok(batch)
     }
 }
 
@@ -114,7 +152,34 @@ struct Batch {
     whole: bool,
 }
 
+/// The update with counts of 0: the counters of several nodes add up.
+fn counting_nothing(mut update: Update) -> Update {
+    let data = match update
+        .entity
+        .as_mut()
+        .and_then(|entity| entity.entity.as_mut())
+    {
+        Some(Kind::CounterEntry(entry)) => &mut entry.data,
+        Some(Kind::DirectCounterEntry(entry)) => &mut entry.data,
+        Some(Kind::TableEntry(entry)) => &mut entry.counter_data,
+        _ => return update,
+    };
+    if let Some(data) = data {
+        *data = CounterData::default();
+    }
+    update
+}
+
 impl Batch {
+    fn new(updates: Vec<Planned>, undo: Option<Undo>, whole: bool) -> Self {
+        Self {
+            outcomes: Vec::with_capacity(updates.len()),
+            updates,
+            undo,
+            whole,
+        }
+    }
+
     /// Carries out as many updates as fit into a turn, at least one.
     fn turn(mut self, node: &mut Node) -> Self {
         let start = Instant::now();

@@ -20,6 +20,7 @@ fn switch() -> VirtualSwitch {
     }
     let config = NodeConfig {
         switch: SwitchConfig::default(),
+        one_of_several: false,
         cpu_port: Some(510),
         ports,
     };

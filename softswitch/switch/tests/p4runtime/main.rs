@@ -4,6 +4,7 @@
 mod compliance;
 mod entities;
 mod features;
+mod forward_threads;
 mod mastership_races;
 mod requests;
 mod roles_and_batches;

@@ -57,16 +57,23 @@ impl TestSwitch {
 
     /// With TLS or without.
     pub async fn start_with(tls: Option<ServerTlsConfig>) -> Self {
+        Self::start_on(1, tls).await
+    }
+
+    /// On so many dataplane threads.
+    pub async fn start_on(threads: usize, tls: Option<ServerTlsConfig>) -> Self {
         let ports: BTreeMap<u32, PortConfig> =
             (1..=3).map(|port| (port, PortConfig::default())).collect();
-        let node = Node::new(NodeConfig {
+        let config = NodeConfig {
             switch: SwitchConfig::default(),
+            one_of_several: threads > 1,
             cpu_port: Some(CPU_PORT),
             ports,
-        });
+        };
+        let owned = (0..threads).map(|_| (Node::new(config.clone()), Vec::new()));
         let (notify, notifications) = mpsc::channel(1024);
         let running =
-            Engine::start(node, Vec::new(), SendThreads::default(), notify, Time::Real).unwrap();
+            Engine::start(owned.collect(), SendThreads::default(), notify, Time::Real).unwrap();
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let listener = TcpListener::from_std(listener).unwrap();
         let address = listener.local_addr().unwrap();
@@ -92,18 +99,25 @@ impl TestSwitch {
 
     /// Receives a frame at a port.
     pub async fn receive(&self, port: u32, frame: Vec<u8>) {
+        self.receive_on(0, port, frame).await;
+    }
+
+    /// Receives a frame at a port of one of several threads.
+    pub async fn receive_on(&self, thread: usize, port: u32, frame: Vec<u8>) {
         self.engine
-            .call(move |core| core.node.receive(port, &frame, core.now_ns))
+            .call_on(thread, move |core| {
+                core.node.receive(port, &frame, core.now_ns)
+            })
             .await
             .unwrap();
     }
 
     /// The number of frames sent through a port.
     pub async fn sent(&self, port: u32) -> u64 {
-        self.engine
-            .call(move |core| core.node.port_stats(port).tx_packets)
-            .await
-            .unwrap()
+        let sent = self
+            .engine
+            .call_each(move |core| core.node.port_stats(port).tx_packets);
+        sent.await.unwrap().into_iter().sum()
     }
 
     /// Waits until that many frames have left through a port; time passes on the dataplane thread.
