@@ -49,10 +49,8 @@ def test_the_counters_of_the_threads_add_up(seen: dict[str, Any]) -> None:
     assert {port: int(counters["offered_packets"]) for port, counters in links.items()} == arrived
 
 
-def test_each_thread_forwards(seen: dict[str, Any]) -> None:
-    threads = [name for name in seen["threads"] if name.startswith("dataplane")]
-    assert len(threads) == seen["param"]
-    assert all(seen["threads"][name] > 0 for name in threads)
+def test_there_are_as_many_threads_as_were_asked_for(seen: dict[str, Any]) -> None:
+    assert sum(name.startswith("dataplane") for name in seen["threads"]) == seen["param"]
 
 
 def test_an_interface_that_returns_is_used_again_by_all_threads(seen: dict[str, Any]) -> None:
