@@ -137,7 +137,7 @@ impl Interface {
         threads: &SendThreads,
     ) -> Result<Self, OpenError> {
         let program = match reception {
-            Reception::Ring | Reception::Whole | Reception::Off => None,
+            Reception::Ring | Reception::Whole | Reception::Off { .. } => None,
             Reception::Xdp => {
                 let loaded = Program::load(MAX_QUEUES);
                 Some(loaded.map_err(|error| OpenError::of_xdp(name, error))?)
@@ -177,7 +177,7 @@ impl Interface {
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         let (receiver, sender) = match &self.program {
             None => match self.reception {
-                Reception::Off => Receiver::open_off(&state),
+                Reception::Off { beside_xdp } => Receiver::open_off(&state, beside_xdp),
                 Reception::Whole => Receiver::open_whole(&state),
                 Reception::Ring | Reception::Xdp => Receiver::open_ring(&state, &self.way),
             }

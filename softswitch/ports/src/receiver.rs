@@ -11,7 +11,7 @@ use super::interface::LINK_HEADER_BYTES;
 use super::packet_ring::Receive;
 use super::queueing::QueueingSender;
 use super::send_threads::Way;
-use super::sender::Sender;
+use super::sender::{PacketSender, Sender};
 use super::socket::InterfaceState;
 use super::whole_sender::WholeSender;
 use super::xdp::{Program, XdpError, XdpReceiver};
@@ -27,7 +27,10 @@ pub enum Reception {
     /// Through AF_XDP, in place of the network stack: fast on cards whose driver has it. Only for the machine's root.
     Xdp,
     /// Not at all: another thread receives what comes in, and this one only sends.
-    Off,
+    Off {
+        /// The other thread receives through AF_XDP, so the interface's queue is not free for sending.
+        beside_xdp: bool,
+    },
 }
 
 /// What receives the frames of an open port.
@@ -61,8 +64,13 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's.
-    pub(crate) fn open_off(state: &InterfaceState) -> io::Result<(Self, Sender)> {
-        Ok((Self::Off, Sender::open(state.index, state.mtu_bytes)?))
+    pub(crate) fn open_off(state: &InterfaceState, beside_xdp: bool) -> io::Result<(Self, Sender)> {
+        let sender = if beside_xdp {
+            Sender::Packet(PacketSender::open(state.index)?)
+        } else {
+            Sender::open(state.index, state.mtu_bytes)?
+        };
+        Ok((Self::Off, sender))
     }
 
     /// Opens a packet ring whose frames stay whole, and what sends them.

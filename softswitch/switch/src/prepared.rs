@@ -222,8 +222,8 @@ fn start(threads: &mut SendThreads) -> Result<(), RunError> {
 
 /// Opens the ports' interfaces for each of several forwarding threads. One of them receives from a port, and all send through it.
 ///
-/// The one that receives is the last to open it: what it receives leaves through other ports as a rule, and only the first
-/// to open an interface may have its AF_XDP queue for sending.
+/// The one that receives is the last to open it: what it receives leaves through other ports as a rule, and only the first to
+/// open an interface has its AF_XDP queue for sending, where the others have packet sockets.
 fn open_for_each(
     forward_threads: usize,
     threads: &SendThreads,
@@ -232,15 +232,17 @@ fn open_for_each(
     let mut of_threads: Vec<Vec<Interface>> = Vec::new();
     of_threads.resize_with(forward_threads, Vec::new);
     for (index, port) in ports.iter().enumerate() {
+        let only_sends = Reception::Off {
+            beside_xdp: port.reception == Reception::Xdp,
+        };
         for turn in 1..=forward_threads {
-            let thread = (index + turn) % forward_threads;
             let reception = if turn == forward_threads {
                 port.reception
             } else {
-                Reception::Off
+                only_sends
             };
             let opened = Interface::open(port.number, &port.interface, reception, threads)?;
-            of_threads[thread].push(opened);
+            of_threads[(index + turn) % forward_threads].push(opened);
         }
     }
     Ok(of_threads)

@@ -14,6 +14,7 @@ from scenarios import run_scenario
 @pytest.fixture(scope="module", params=["2", "3"])
 def seen(
     request: pytest.FixtureRequest,
+    receive: str,
     weir_switch: Path,
     compiled: Callable[[str], tuple[Path, Path]],
     tmp_path_factory: pytest.TempPathFactory,
@@ -22,8 +23,8 @@ def seen(
     p4info, blob = compiled("ipv4_router")
     learning = compiled("l2_learning")[1]
     folder = tmp_path_factory.mktemp("forward_threads")
-    arguments = (weir_switch, blob, p4info, folder, request.param, learning)
-    found = run_scenario("forward_threads_scenario.py", *arguments)
+    arguments = (weir_switch, blob, p4info, folder, receive, request.param, learning)
+    found = run_scenario("forward_threads_scenario.py", *arguments, root=receive == "xdp")
     found["param"] = int(request.param)
     return found
 
