@@ -18,17 +18,24 @@ from weir.testbed.errors import (
     HostError,
     LostError,
     PrivilegeError,
+    ShellError,
     UnreachableError,
 )
 from weir.testbed.findings import Finding, clock_found, findings
 from weir.testbed.inventory import HostEntry, Privileges, TestbedConfig
-from weir.testbed.scripts import command
+from weir.testbed.scripts import BEGUN, OLDEST_PYTHON, command
 
 PROBE_S = 60.0
 EXCHANGES = 16
 """Questions for the host's time; that with the least round trip counts."""
 _LIMIT_BYTES = 2**20
 _SUDO = "allow sudo without a password (`visudo`), or another value of privileges"
+_PYTHON = f"sudo apt-get install python3, {'.'.join(map(str, OLDEST_PYTHON))} or newer"
+_SHELL = (
+    "a login shell of that user that runs commands without a terminal: no `exit` in ~/.bashrc, no nologin"
+)
+_NOT_FOUND = (126, 127)
+"""Exit codes of shells and sudo for a program that is missing or cannot be run."""
 # The lines about keys hold the command that mends them.
 _MENDS: dict[type[HostError], str] = {
     UnreachableError: "start sshd there, or mend ssh.host and ssh.port",
@@ -70,8 +77,11 @@ async def check_host(name: str, testbed: TestbedConfig) -> HostReport:
             return _report(name, host, privileges, probe, offset, reached, None)
     except HostError as error:
         failed = Finding("ssh", True, False, error.what, _MENDS.get(type(error)))
+        if isinstance(error, ShellError):
+            failed = Finding("login shell", True, False, error.what, _SHELL)
+            return HostReport(name, (reached, failed))
         if isinstance(error, CommandError):
-            failed = Finding("Python", True, False, error.what, "sudo apt-get install python3")
+            failed = Finding("Python", True, False, error.what, _PYTHON)
             return HostReport(name, (reached, failed))
         return HostReport(name, (failed,))
 
@@ -103,6 +113,7 @@ async def run_probe(
     try:
         async with asyncio.timeout(PROBE_S):
             process.stdin.write(program)
+            await wait_begun(connection, process, privileges)
             answer = await _line(process.stdout)
             if answer is None:
                 raise await failure(connection, process, privileges)
@@ -127,19 +138,47 @@ async def run_probe(
     return probe, offset_of(exchanges)
 
 
-async def failure(
+async def wait_begun(
     connection: Connection, process: asyncssh.SSHClientProcess[bytes], privileges: Privileges
+) -> None:
+    """Read what a login shell prints, until a program of `remote/` begins. Raises HostError if none does."""
+    said = b""
+    while (line := await process.stdout.readline()) != BEGUN:
+        if not line:
+            raise await failure(connection, process, privileges, begun=False, said=said)
+        said = line.strip() or said
+
+
+async def failure(
+    connection: Connection,
+    process: asyncssh.SSHClientProcess[bytes],
+    privileges: Privileges,
+    *,
+    begun: bool = True,
+    said: bytes = b"",
 ) -> HostError:
-    """Why a program of `remote/` ended before it answered."""
+    """Why a program of `remote/` ended before it answered, or before it had `begun`; `said` is on stdout."""
     stderr = await process.stderr.read(_LIMIT_BYTES)
     await process.wait_closed()
-    if process.returncode is None:
+    code = process.returncode
+    if code is None:
         return connection.lost()
     lines = stderr.decode(errors="replace").strip().splitlines()
-    said = lines[-1].strip() if lines else f"exit code {process.returncode}"
-    if privileges == "sudo" and (said.startswith("sudo:") or "sudo: " in said):
-        return PrivilegeError(connection.host, f"`sudo -n` is refused: {said.removeprefix('sudo: ')}")
-    return CommandError(connection.host, f"`python3` failed: {said}")
+    complaint = (lines[-1] if lines else said.decode(errors="replace")).strip()
+    if privileges == "sudo" and not begun:
+        # sudo's own line about a rule that lacks the command has the whole command.
+        denied = next((line for line in lines if " is not allowed to execute " in line), None)
+        if denied is not None:
+            user = denied.partition(" is not allowed")[0].removeprefix("Sorry, user ")
+            what = f"no rule for python3; valid: `{user} ALL=(root) NOPASSWD: ALL`"
+            return PrivilegeError(connection.host, f"`sudo -n` is refused: {what}")
+        if complaint.startswith("sudo:") or "sudo: " in complaint:
+            reason = complaint.removeprefix("sudo: ")
+            return PrivilegeError(connection.host, f"`sudo -n` is refused: {reason}")
+    if not begun and code not in _NOT_FOUND:
+        reason = complaint or f"the login shell ended with exit code {code}"
+        return ShellError(connection.host, f"`python3` did not begin: {reason}")
+    return CommandError(connection.host, f"`python3` failed: {complaint or f'exit code {code}'}")
 
 
 async def _line(stream: asyncssh.SSHReader[bytes]) -> bytes | None:

@@ -34,6 +34,8 @@ KEEPALIVE_S, KEEPALIVES = 5.0, 3
 COMMAND_S = 30.0
 OUTPUT_BYTES = 2**20
 _CHUNK_BYTES = 2**16
+_TOO_MANY = "Too many authentication failures"
+"""sshd's words for more keys than it lets a client try."""
 _SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
 
 
@@ -152,6 +154,7 @@ async def _open(host: str, ssh: SshAccess, timeout_s: float) -> asyncssh.SSHClie
     options: dict[str, Any] = {}
     if ssh.identity_file is not None:
         options["client_keys"] = [_identity(host, ssh.identity_file)]
+        options["agent_path"] = None  # asyncssh offers its keys first, and sshd accepts few attempts
     try:
         async with asyncio.timeout(timeout_s):
             return await asyncssh.connect(
@@ -188,7 +191,20 @@ async def _open(host: str, ssh: SshAccess, timeout_s: float) -> asyncssh.SSHClie
             host, f"{where}: {error.reason}; valid: a key of that kind in {_files(ssh)}"
         ) from error
     except asyncssh.Error as error:
+        if error.reason.startswith(_TOO_MANY):
+            raise AuthenticationError(
+                host,
+                f"{where}: sshd gives up before all keys of the agent and ~/.ssh are tried (MaxAuthTries); "
+                "valid: identity_file, the one key that it accepts",
+            ) from error
         raise UnreachableError(host, f"{where}: {error.reason}") from error
+    except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
+        raise AuthenticationError(
+            host,
+            f"a key of ~/.ssh cannot be read: {error}; valid: keys of OpenSSH, or identity_file",
+        ) from error
+    except ValueError as error:  # also of a name that DNS cannot have
+        raise UnreachableError(host, f"{where}: {error}") from error
     except OSError as error:
         # asyncio's text repeats the address; a resolver's number is not one of the system's.
         is_system = error.errno is not None and error.errno > 0 and not isinstance(error, socket.gaierror)
@@ -229,11 +245,12 @@ def _known_hosts(host: str, ssh: SshAccess) -> bytes:
             continue
         except OSError as error:
             raise HostKeyError(host, f"{path}: {error.strerror}; valid: a readable file") from error
+    known = text.decode(errors="replace")  # OpenSSH has no encoding for it, asyncssh UTF-8
     try:
-        asyncssh.import_known_hosts(text.decode(errors="replace"))
+        asyncssh.import_known_hosts(known)
     except ValueError as error:
         raise HostKeyError(host, f"{_files(ssh)}: {error}; valid: lines of known_hosts") from error
-    return text
+    return known.encode()
 
 
 def _untrusted(ssh: SshAccess, known_hosts: bytes, key: asyncssh.SSHKey | None) -> str:
@@ -242,6 +259,8 @@ def _untrusted(ssh: SshAccess, known_hosts: bytes, key: asyncssh.SSHKey | None) 
     place = ssh.host if ssh.port == SSH_PORT else f"[{ssh.host}]:{ssh.port}"
     port = None if ssh.port == SSH_PORT else ssh.port
     known = asyncssh.match_known_hosts(known_hosts, ssh.host, "", port)
+    if known[2] and key is None:
+        return f"the key of {place} is revoked by an @revoked line of {_files(ssh)}"
     if any(known):
         return (
             f"{place} has another key{offered} than {_files(ssh)} says: the host was installed anew, or "

@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncssh
 
-from weir.testbed.check import EXCHANGES, failure
+from weir.testbed.check import EXCHANGES, failure, wait_begun
 from weir.testbed.clock import ClockReading, offset_of
 from weir.testbed.connection import Connection
 from weir.testbed.errors import ChangeError, HostError
@@ -286,6 +286,7 @@ async def _started(
     try:
         async with asyncio.timeout(_START_S):
             process.stdin.write(program)
+            await wait_begun(connection, process, privileges)
             line = await process.stdout.readline()
             if not line:
                 raise await failure(connection, process, privileges)

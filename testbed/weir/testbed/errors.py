@@ -31,6 +31,10 @@ class CommandError(HostError):
     """A command could not be run, took too long, or wrote too much."""
 
 
+class ShellError(CommandError):
+    """The user's login shell ended without running the command."""
+
+
 class PrivilegeError(HostError):
     """The programs of weir do not get their privileges."""
 

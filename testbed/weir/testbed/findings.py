@@ -12,11 +12,11 @@ from weir.controlplane.units import format_size
 from weir.testbed.clock import ClockOffset
 from weir.testbed.features import Feature, cannot_be_off, read_features
 from weir.testbed.inventory import HostEntry, Privileges
+from weir.testbed.scripts import OLDEST_PYTHON
 
 MTU_BYTES = 1500
 CONGESTION_CONTROLS = ("bbr", "cubic")
 """Congestion controls of the shipped experiments."""
-_PYTHON = (3, 9)
 _PACKAGES = {"ip": "iproute2", "tc": "iproute2"}
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13}
 _SYNCHRONISED_S = 1.0
@@ -37,9 +37,14 @@ def findings(host: HostEntry, privileges: Privileges, probe: Mapping[str, Any]) 
     """All checks of what the probe found, in the order in which a user should mend them."""
     version = probe["python"]
     text = ".".join(map(str, version))
-    yield _of("Python", tuple(version[:2]) >= _PYTHON, text, "install Python 3.9 or newer")
+    yield _of("Python", tuple(version[:2]) >= OLDEST_PYTHON, text, "install Python 3.9 or newer")
     for name, tool in probe["tools"].items():
         found = "not installed" if tool is None else tool["version"] or tool["path"]
+        if tool is not None and tool.get("lacks"):
+            yield Finding(
+                name, True, False, f"{found} has no {', '.join(tool['lacks'])}", f"a newer version of {name}"
+            )
+            continue
         yield _of(name, tool is not None, found, f"sudo apt-get install {_PACKAGES.get(name, name)}")
     yield privileges_found(privileges, probe)
     yield from _congestion_controls(probe["congestion_controls"], _lacking(probe))

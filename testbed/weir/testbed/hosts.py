@@ -270,11 +270,13 @@ class RemoteHosts:
                     task.cancel()
                 if helper.is_over:
                     self._lost(name, helper.lost())
-        except HostError as error:
-            if not ready.done():
+        except Exception as error:
+            if not ready.done():  # whoever waits for it would wait for ever
                 ready.set_exception(error)
-            else:
+            elif isinstance(error, HostError):
                 self._problems.append(error)
+            else:
+                raise
 
     def _lost(self, name: str, error: HostError) -> None:
         if name not in self._fetching and not self._ending.is_set():

@@ -8,14 +8,18 @@ from importlib import resources
 
 from weir.testbed.inventory import Privileges
 
-# Reads exactly the program's bytes, without a buffer: what follows on stdin is the program's own.
+BEGUN = b"weir begins\n"
+"""The line before which the output is not a program's: a login shell may print, as by its ~/.bashrc."""
+OLDEST_PYTHON = (3, 9)
+
+# Reads exactly the program's bytes, without a buffer: what follows on stdin is the program's own. One line
+# without backslashes, which csh and fish take differently in quotes.
 _START = (
-    "import os,sys;n=int(sys.argv.pop(1));b=b'';\n"
-    "while len(b)<n:\n"
-    " c=os.read(0,n-len(b))\n"
-    " if not c: sys.exit(3)\n"
-    " b+=c\n"
-    "exec(compile(b,sys.argv[0],'exec'),{'__name__':'__main__'})"
+    f"import os,sys;print('',{BEGUN.decode().strip()!r},sep=chr(10),flush=True);"
+    f"v=sys.version_info[:2];v<{OLDEST_PYTHON} and sys.exit('its version is %d.%d' % v);"
+    "n=int(sys.argv.pop(1));b=[];"
+    "[b.append(os.read(0,n-sum(map(len,b))) or sys.exit(3)) for _ in iter(lambda:sum(map(len,b))<n,False)];"
+    "exec(compile(b''.join(b),sys.argv[0],'exec'),{'__name__':'__main__'})"
 )
 
 

@@ -88,6 +88,10 @@ def test_each_thing_that_a_host_lacks_is_named_with_the_command_that_mends_it(an
     assert failed(hosts["down"]) == {
         "interface exp0": ["down, 02:00:00:00:00:05", "sudo ip link set exp0 up"]
     }
+    assert failed(hosts["unzipped"]) == {"gzip": ["not installed", "sudo apt-get install gzip"]}
+    ((name, (found, mend)),) = failed(hosts["early"]).items()
+    assert (name, mend) == ("iperf3", "a newer version of iperf3")
+    assert found.endswith(" has no --connect-timeout")
     assert failed(hosts["small"])["interface exp7"][0] == "no such interface"
     assert all(not host["ok"] for host in hosts.values())
 
@@ -101,6 +105,42 @@ def test_sudo_works_for_who_may_and_its_refusal_is_one_line(root_runner: Runner)
             "allow sudo without a password (`visudo`), or another value of privileges",
         ]
     }
+    assert failed(hosts["not_python"])["privileges"][0] == (
+        "`sudo -n` is refused: no rule for python3; valid: `carol ALL=(root) NOPASSWD: ALL`"
+    )
+
+
+def test_files_of_the_user_that_cannot_be_used_are_one_line(runner: Runner) -> None:
+    hosts = runner.result("files_of_the_user")["hosts"]
+    assert failed(hosts["latin"]) == {}
+    said = {name: host["checks"]["ssh"][1] for name, host in hosts.items()}
+    assert said["revoked"].startswith("the key of 192.168.50.2 is revoked by an @revoked line of ")
+    assert "label" in said["named"]
+    assert said["damaged"].startswith("a key of ~/.ssh cannot be read: ")
+    assert all("\n" not in line for line in said.values())
+
+
+def test_an_agent_with_many_keys_is_not_in_the_way_of_an_identity_file(runner: Runner) -> None:
+    hosts = runner.result("busy_agent")["hosts"]
+    assert failed(hosts["by_file"]) == {}
+    said = hosts["by_agent"]["checks"]["ssh"][1]
+    assert said.endswith("are tried (MaxAuthTries); valid: identity_file, the one key that it accepts")
+
+
+def test_what_a_login_shell_prints_is_skipped_and_one_that_ends_is_named(any_runner: Runner) -> None:
+    result = any_runner.result("shells")
+    hosts, helper = result["hosts"], result["helper"]
+    assert failed(hosts["chatty"]) == {}
+    assert helper["chatty"] == "ran"
+    for name, reason in (
+        ("exits", "the login shell ended with exit code 0"),
+        ("closed", "This account is currently not available."),
+    ):
+        assert failed(hosts[name])["login shell"][0] == f"`python3` did not begin: {reason}"
+        assert helper[name] == f"{name}: `python3` did not begin: {reason}"
+    said = "`python3` failed: its version is 3.6"
+    assert failed(hosts["old"]) == {"Python": [said, "sudo apt-get install python3, 3.9 or newer"]}
+    assert helper["old"] == f"old: {said}"
 
 
 def test_sudo_that_cannot_become_root_is_one_line_and_the_other_checks_are_made(any_runner: Runner) -> None:

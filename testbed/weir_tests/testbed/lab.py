@@ -113,10 +113,12 @@ class Lab:
         users: Sequence[str] = (),
         sudoers: str | None = None,
         without: Sequence[str] = (),
+        shell: str = "/bin/sh",
     ) -> LabHost:
         """Start a host: more lines of sshd_config, options of a tmpfs on its work folder, users, sudoers.
 
-        It is `without` these programs of the machine.
+        It is `without` these programs of the machine. `shell` is the login shell of the user who runs
+        the scenario, whose home is the host's folder.
         """
         number = len(self.hosts) + 1
         folder = self.folder / name
@@ -160,7 +162,7 @@ class Lab:
             *config,
         ]
         (folder / "sshd_config").write_text("\n".join(lines) + "\n")
-        binds = self._files_of(folder, users, sudoers)
+        binds = self._files_of(folder, users, sudoers, shell)
         for program in without:
             path = shutil.which(program, path=search_path())
             assert path is not None
@@ -218,12 +220,14 @@ class Lab:
         """The testbed of all hosts, with changes of hosts by name."""
         return TestbedConfig.model_validate(self.data(**changes))
 
-    def _files_of(self, folder: Path, users: Sequence[str], sudoers: str | None) -> dict[str, str]:
+    def _files_of(
+        self, folder: Path, users: Sequence[str], sudoers: str | None, shell: str
+    ) -> dict[str, str]:
         """Files that the host has in place of the machine's: passwd, and what further users need."""
         uid, gid, name = os.getuid(), os.getgid(), user_name()
         lines = Path("/etc/passwd").read_text().splitlines()
         known = {line.split(":")[0]: line for line in lines}
-        known[name] = f"{name}:x:{uid}:{gid}::{folder}:/bin/sh"
+        known[name] = f"{name}:x:{uid}:{gid}::{folder}:{shell}"
         known |= {user: f"{user}:x:{4242 + index}:65534::/:/bin/sh" for index, user in enumerate(users)}
         passwd = folder / "passwd"
         passwd.write_text("\n".join(known.values()) + "\n")

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import unittest.mock
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -18,8 +19,10 @@ import asyncssh
 
 from weir.testbed.check import HostReport, check_testbed
 from weir.testbed.connection import Connection, connect
+from weir.testbed.control import control
 from weir.testbed.errors import HostError
 from weir.testbed.inventory import TestbedConfig
+from weir.topo.process import LoggedProcess
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
 from weir_tests.testbed.lab import Lab, descendants
@@ -113,7 +116,7 @@ def lacking(lab: Lab) -> dict[str, Any]:
     """Hosts that lack something each: tcpdump, disk, offloads that can be turned off, the address, a link."""
     tools = lab.folder / "tools"
     tools.mkdir()
-    for name in ("python3", "iperf3", "sh"):
+    for name in ("python3", "iperf3", "sh", "gzip"):
         (tools / name).symlink_to(str(shutil.which(name, path="/usr/bin:/bin")))
     lab.add("untooled", config=[f"SetEnv PATH={tools}"])
     lab.add("full", tmpfs="size=64k,mode=0700")
@@ -121,6 +124,12 @@ def lacking(lab: Lab) -> dict[str, Any]:
     lab.add("elsewhere")
     lab.add("down").run("ip", "link", "set", "exp0", "down")
     lab.add("small").run("ip", "link", "set", "exp0", "mtu", "1400")
+    lab.add("unzipped", without=["gzip"])
+    old = lab.folder / "old"
+    old.mkdir()
+    (old / "iperf3").write_text('#!/bin/sh\n/usr/bin/iperf3 "$@" | grep -v connect-timeout\n')
+    (old / "iperf3").chmod(0o755)
+    lab.add("early", config=[f"SetEnv PATH={old}:/usr/bin:/bin"])
     testbed = lab.testbed(
         fixed={"interface": "lo", "address": "127.0.0.1/8"},
         elsewhere={"address": "10.9.9.9/24"},
@@ -130,14 +139,99 @@ def lacking(lab: Lab) -> dict[str, Any]:
     return {"hosts": checked(testbed)}
 
 
+def files_of_the_user(lab: Lab) -> dict[str, Any]:
+    """A known_hosts in Latin-1, a revoked host key, a name that DNS cannot have, a damaged ~/.ssh/id_rsa."""
+    for name in ("latin", "revoked", "named", "damaged"):
+        lab.add(name)
+    known = (lab.folder / "known_hosts").read_bytes()
+    latin, revoked = lab.folder / "known_latin", lab.folder / "known_revoked"
+    latin.write_bytes("höst ssh-ed25519 AAAA\n".encode("latin-1") + known)
+    key = lab.hosts["revoked"].key.export_public_key("openssh")
+    revoked.write_bytes(b"@revoked * " + key + known)
+    home = lab.folder / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_rsa").write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nrubbish\n")
+    data = lab.data(
+        latin={"ssh": {"known_hosts": str(latin)}},
+        revoked={"ssh": {"known_hosts": str(revoked)}},
+        named={"ssh": {"host": f"{'x' * 64}.example"}},
+    )
+    identity = data["ssh"].pop("identity_file")
+    for name in ("latin", "revoked", "named"):
+        data["hosts"][name]["ssh"]["identity_file"] = identity
+    with unittest.mock.patch.dict(os.environ, {"HOME": str(home)}):
+        return {"hosts": checked(TestbedConfig.model_validate(data))}
+
+
+def busy_agent(lab: Lab) -> dict[str, Any]:
+    """An agent with more keys than sshd lets a client try, with an identity file and without."""
+    lab.add("by_file")
+    lab.add("by_agent")
+    data = lab.data()
+    data["hosts"]["by_file"]["ssh"]["identity_file"] = data["ssh"].pop("identity_file")
+    variables = {"SSH_AUTH_SOCK": str(lab.folder / "socket"), "HOME": str(lab.folder)}
+    agent = LoggedProcess(
+        "ssh-agent", ["ssh-agent", "-D", "-a", variables["SSH_AUTH_SOCK"]], lab.folder / "agent.log"
+    )
+    try:
+        agent.wait_line("SSH_AUTH_SOCK", 20.0)
+        with unittest.mock.patch.dict(os.environ, variables):
+            for number in range(7):
+                key = lab.folder / f"key{number}"
+                asyncssh.generate_private_key("ssh-ed25519").write_private_key(key)
+                key.chmod(0o600)
+                subprocess.run(["ssh-add", "-q", key], check=True)
+            return {"hosts": checked(TestbedConfig.model_validate(data))}
+    finally:
+        agent.stop()
+
+
+def shells(lab: Lab) -> dict[str, Any]:
+    """Login shells that print, or end before they run a command; and a Python that is too old."""
+    lab.add("chatty", shell="/bin/bash")
+    (lab.hosts["chatty"].folder / ".bashrc").write_text("echo Welcome to the rack\nprintf 'loading... '\n")
+    lab.add("exits", shell="/bin/bash")
+    (lab.hosts["exits"].folder / ".bashrc").write_text("exit\n")
+    lab.add("closed", shell="/usr/sbin/nologin")
+    tools = lab.folder / "tools"
+    tools.mkdir()
+    old = "#!/bin/sh\nshift 3; code=$1; shift\n"
+    old += 'exec /usr/bin/python3 -I -S -c "import sys; sys.version_info = (3, 6, 8); $code" "$@"\n'
+    (tools / "python3").write_text(old)
+    (tools / "python3").chmod(0o755)
+    lab.add("old", config=[f"SetEnv PATH={tools}:/usr/bin:/bin"])
+    testbed = lab.testbed()
+
+    async def ran(name: str) -> str:
+        async with (
+            connect(name, testbed.ssh_of(name)) as connection,
+            control(connection, testbed.hosts[name], testbed.privileges_of(name)),
+        ):
+            return "ran"
+
+    async def main() -> dict[str, str]:
+        said = {}
+        for name in lab.hosts:
+            try:
+                said[name] = await ran(name)
+            except HostError as error:
+                said[name] = str(error)
+        return said
+
+    return {"hosts": checked(testbed), "helper": asyncio.run(main())}
+
+
 def sudo(lab: Lab) -> dict[str, Any]:
     """Users who log in as such and get root by sudo: with and without the right to."""
     rules = "Defaults !requiretty\nroot ALL=(ALL) ALL\nalice ALL=(root) NOPASSWD: ALL\nbob ALL=(root) ALL\n"
-    for name in ("may", "must_not"):
-        lab.add(name, users=("alice", "bob"), sudoers=rules)
+    rules += "carol ALL=(root) NOPASSWD: ALL, !/usr/bin/python3\n"
+    for name in ("may", "must_not", "not_python"):
+        lab.add(name, users=("alice", "bob", "carol"), sudoers=rules)
     change = {"privileges": "sudo"}
     testbed = lab.testbed(
-        may={**change, "ssh": {"user": "alice"}}, must_not={**change, "ssh": {"user": "bob"}}
+        may={**change, "ssh": {"user": "alice"}},
+        must_not={**change, "ssh": {"user": "bob"}},
+        not_python={**change, "ssh": {"user": "carol"}},
     )
     return {"hosts": checked(testbed)}
 
@@ -197,6 +291,9 @@ SCENARIOS: dict[str, Scenario] = {
         unreachable,
         no_answer,
         lacking,
+        files_of_the_user,
+        busy_agent,
+        shells,
         sudo,
         sudo_without_root,
         commands,

@@ -23,7 +23,10 @@ TOOLS = {
     "ethtool": ["--version"],
     "ip": ["-V"],
     "tc": ["-V"],
+    "gzip": ["--version"],
 }
+IPERF3_OPTIONS = ("--cport", "--connect-timeout", "--forceflush")
+"""Options of iperf3 that runs use; iperf 3.1 of older distributions lacks some."""
 # An ordinary user has no sbin on PATH, but may run its programs.
 PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
 PATIENCE_S = 10
@@ -67,6 +70,9 @@ def tools() -> dict[str, Any]:
         said = output([name, *flag])
         version = said.strip().splitlines()[0] if said and said.strip() else None
         found[name] = None if path is None else {"path": path, "version": version}
+    usage = output(["iperf3", "--help"]) or ""
+    if "--client" in usage:
+        found["iperf3"]["lacks"] = [option for option in IPERF3_OPTIONS if option not in usage]
     return found
 
 
