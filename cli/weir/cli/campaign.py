@@ -155,12 +155,15 @@ def campaign_command(
     from weir.controlplane.config import Source, read_text
     from weir.runner.checks import check_machine, check_place, check_runnable
     from weir.runner.prepare import MEMORY_MB, OnTestbed
+    from weir.testbed.joined import shared
 
     planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
     source = Source.parse(read_text(file), str(file))
     if testbeds and jobs is not None:
         raise InputError("--testbed: each testbed has one run at a time; valid: no --jobs")
     used = [OnTestbed.read(testbed) for testbed in testbeds]
+    for message in shared([(one.path, one.config) for one in used]):
+        raise InputError(message)
     for run in planned.runs:
         if run.repeat == 0:
             check_runnable(run.experiment, file, source, testbed=bool(used))

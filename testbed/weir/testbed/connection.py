@@ -62,6 +62,12 @@ class Connection:
         self.host = host
         self._ssh = ssh
 
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of both ends, as this machine sees them."""
+        ends = [self._ssh.get_extra_info(name) for name in ("sockname", "peername")]
+        return [str(end[0]).partition("%")[0] for end in ends if end]
+
     async def start(self, argv: Sequence[str]) -> asyncssh.SSHClientProcess[bytes]:
         """Start a command, whose words reach the program as they are. Raises HostError."""
         try:

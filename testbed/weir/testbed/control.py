@@ -71,6 +71,11 @@ class HostControl:
         self._on_lines: dict[str, Callable[[list[str]], None]] = {}
         self._over = asyncio.Event()
 
+    @property
+    def control_addresses(self) -> list[str]:
+        """The addresses of both ends of the SSH connection."""
+        return self._connection.addresses
+
     async def turn_offloads_off(self, interface: str, offloads: Sequence[str] = OFFLOADS) -> bool:
         """Turn offloads of an interface off; returns whether any was on."""
         return bool(await self._ask("offloads", interface=interface, off=list(offloads)))

@@ -13,12 +13,13 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from ipaddress import ip_interface
+from ipaddress import ip_address, ip_interface
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from weir.controlplane.attach import SUBNET
+from weir.controlplane.config import COLLECTOR
 from weir.rundir.plural import plural
 from weir.testbed.clock import ClockReading
 from weir.testbed.connection import connect
@@ -236,10 +237,29 @@ class RemoteHosts:
             other = macs.setdefault(port.mac, name)
             if other != name:
                 raise ChangeError(name, f"its interface has the MAC address {port.mac} of {other}'s")
+        for name in names:
+            if name != COLLECTOR:  # it sends nothing
+                await self._check_ways(name)
         for name in self._addresses6:
             for other in self._addresses6.keys() - {name}:
                 port, address = self._ports[other], ip_interface(self._addresses6[other]).ip
                 await self._helpers[name].add_neighbour(self._ports[name].interface, str(address), port.mac)
+
+    async def _check_ways(self, name: str) -> None:
+        """Raise ChangeError if the host reaches another one in another way than by its interface."""
+        others = [port for other, port in self._ports.items() if other not in (name, COLLECTOR)]
+        addresses = [port.address for port in others]
+        if name in self._addresses6:
+            addresses += [port.address6 for port in others if port.address6 is not None]
+        found = await self._helpers[name].ask("ways", addresses=addresses)
+        for address, interface in zip(addresses, found, strict=True):
+            if interface != self._ports[name].interface:
+                raise ChangeError(
+                    name,
+                    f"its packets to {address} would not leave by {self._ports[name].interface} but by "
+                    f"{interface or 'no interface'}, whose network it is too; valid: addresses of a network "
+                    "of their own (address of the inventory)",
+                )
 
     async def _helper(self, name: str) -> HostControl:
         """The helper of a host, newly connected if the last connection is lost. Raises HostError."""
@@ -326,8 +346,17 @@ class RemoteHosts:
                     name, f"{entry.interface} makes no time stamps of its own; valid: time_stamps: host"
                 )
             self._time_stamps[name] = found
-        await helper.add_address(entry.interface, self._with_prefix(name))
         address6 = self._addresses6.get(name)
+        for wanted in filter(None, (self._with_prefix(name), address6)):
+            for one in helper.control_addresses:
+                if ip_address(one) in ip_interface(wanted).network:
+                    raise ChangeError(
+                        name,
+                        f"the SSH connection uses {one}, which is in the network of {wanted} of "
+                        f"{entry.interface}: replies would go to the switch; valid: an address in another "
+                        "network, such as 10.77.0.1/24 (address of the inventory)",
+                    )
+        await helper.add_address(entry.interface, self._with_prefix(name))
         if address6 is not None:
             await helper.set_sysctl(f"net/ipv6/conf/{entry.interface}/disable_ipv6", "0")
             await helper.add_address(entry.interface, address6)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import ip_interface
+from pathlib import Path
 
 from weir.controlplane.attach import SUBNET, SWITCH_IP
 from weir.controlplane.config import COLLECTOR, ExperimentConfig
@@ -64,6 +65,8 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
         for key, value in (("line_rate", host.line_rate), ("packet_cost", host.packet_cost)):
             if value:
                 yield f"hosts.{name}: {key} of the experiment: a testbed has real lines; valid: without it"
+    if not without:
+        yield from _networks4(experiment, testbed)
     networks = {name: ip_interface(one).network for name, one in addresses6_of(experiment, testbed).items()}
     for name, network in networks.items():
         first = next(iter(networks))
@@ -74,6 +77,36 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
             )
     for lack in (*lacks(experiment, TARGETS[switch.target].capabilities), *lacks_in_a_run(experiment)):
         yield f"switch.target {switch.target}: {lack.where}: {lack.message}"
+
+
+def shared(testbeds: Sequence[tuple[Path, TestbedConfig]]) -> Iterator[str]:
+    """What two testbeds have both, each with the file that it is read from: they cannot be used at once."""
+    owners: dict[str, Path] = {}
+    for path, testbed in testbeds:
+        ends = [testbed.ssh_of(name) for name in testbed.hosts]
+        things = [f"the host at {one.host} port {one.port}" for one in ends]
+        if testbed.switch is not None:
+            things.append(f"the switch at {testbed.switch.address}")
+        for thing in things:
+            if thing in owners:
+                yield f"--testbed: {owners[thing]} and {path} both have {thing}; valid: testbeds of their own"
+        owners |= dict.fromkeys(things, path)
+
+
+def _networks4(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[str]:
+    """Hosts that would reach the first one by a router, if at all: the switch has no routes."""
+    given = addresses_of(experiment, testbed)
+    addresses = {
+        name: ip_interface(testbed.hosts[name].address or f"{given[name]}/{SUBNET.prefixlen}")
+        for name in experiment.hosts
+    }
+    (first, its), *others = addresses.items()
+    for name, address in others:
+        if address.ip not in its.network or its.ip not in address.network:
+            yield (
+                f"hosts.{name}.address: {address}, but that of {first} is {its}; "
+                "valid: one network for all hosts of the experiment"
+            )
 
 
 def addresses6_of(experiment: ExperimentConfig, testbed: TestbedConfig) -> dict[str, str]:

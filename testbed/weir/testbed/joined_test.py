@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from weir.controlplane.config import parse_experiment
 from weir.testbed.inventory import TestbedConfig
-from weir.testbed.joined import addresses6_of, addresses_of, on_testbed, problems
+from weir.testbed.joined import addresses6_of, addresses_of, on_testbed, problems, shared
 
 EXPERIMENT = """
 name: one
@@ -76,6 +77,11 @@ def test_the_switch_is_the_testbeds() -> None:
             SIX,
             "hosts.b.address6: in fd00::/120, but that of a is in fd00::/64; valid: one network",
         ),
+        (
+            rack(a={"address": "192.168.7.1/24"}),
+            EXPERIMENT,
+            "hosts.b.address: 10.0.0.9/24, but that of a is 192.168.7.1/24; valid: one network for all hosts",
+        ),
         (rack(), f"time: virtual{EXPERIMENT}", "time: a testbed has its own clocks"),
         (rack(), EXPERIMENT.replace("delay: 5 ms", "line_rate: 1 Gbit/s"), "line_rate of the experiment"),
         (rack({**SWITCH, "target": "bmv2", "thrift_port": 9090}), EXPERIMENT, "hosts.a.delay"),
@@ -111,6 +117,22 @@ def test_a_tofino_is_a_testbeds_switch_too() -> None:
     assert said(rack({**SWITCH, "target": "tofino2"}), NO_DELAY) == [], "under Stratum"
     without = rack().model_copy(update={"switch": None})
     assert said(without, f"switch: {{target: tofino, address: 'bfruntime://192.0.2.1'}}{NO_DELAY}") == []
+
+
+def test_testbeds_that_share_a_host_or_a_switch_are_named() -> None:
+    one, two = (Path("one.yaml"), rack()), (Path("two.yaml"), rack({"address": "192.0.2.2:9559"}))
+    hosts = {name: {"ssh": {"host": f"198.51.100.{number}"}} for number, name in enumerate(("a", "b"), 1)}
+    apart = rack({"address": "192.0.2.2:9559"}, **hosts, collector=None)
+    assert list(shared([one, (Path("apart.yaml"), apart)])) == []
+    assert next(shared([one, two])) == (
+        "--testbed: one.yaml and two.yaml both have the host at 192.0.2.11 port 22; "
+        "valid: testbeds of their own"
+    )
+    switch = (Path("three.yaml"), rack(**hosts, collector=None))
+    assert list(shared([one, switch])) == [
+        "--testbed: one.yaml and three.yaml both have the switch at 192.0.2.1:9559; "
+        "valid: testbeds of their own"
+    ]
 
 
 def test_hosts_without_an_address_get_the_experiments_or_a_free_one() -> None:

@@ -82,6 +82,19 @@ def interface(request: Record) -> dict[str, Any]:
     return {"mac": link["address"], "flags": link["flags"], "mtu": link["mtu"], "addresses": addresses}
 
 
+def ways(request: Record) -> list[str | None]:
+    """The interface by which packets to each of some addresses leave; None if there is no route."""
+    found: list[str | None] = []
+    for address in request["addresses"]:
+        try:
+            (route,) = json.loads(tool("ip", "-json", "route", "get", address))
+        except Refused:
+            found.append(None)
+            continue
+        found.append(route.get("dev"))
+    return found
+
+
 def time_stamp_types(request: Record) -> str:
     """What tcpdump says of the time stamps of an interface."""
     return tool("tcpdump", "-J", "-i", request["interface"])
@@ -103,6 +116,7 @@ def services(folder: Path) -> dict[str, Callable[[Record], Any]]:
         "counters": counters,
         "interface": interface,
         "missing": missing,
+        "ways": ways,
         "time_stamp_types": time_stamp_types,
         "time": lambda _request: time.time_ns(),
         "congestion_problem": lambda request: congestion_problem(request["name"]),
