@@ -18,7 +18,7 @@ import asyncssh
 from weir.testbed.check import EXCHANGES, failure, wait_begun
 from weir.testbed.clock import ClockReading, offset_of
 from weir.testbed.connection import Connection
-from weir.testbed.errors import ChangeError, HostError
+from weir.testbed.errors import ChangeError, CommandError, HostError
 from weir.testbed.features import OFFLOADS
 from weir.testbed.inventory import HostEntry, Privileges
 from weir.testbed.scripts import command
@@ -28,6 +28,9 @@ WATCHDOG_S = 10.0
 LIMIT_S = 24 * 3600.0
 _BEATS = 5  # per watchdog time
 _START_S, _END_S = 30.0, 60.0
+ANSWER_S = 60.0
+"""A helper that takes longer for an answer is stuck, as on a file system that hangs: the programs that it
+calls have limits of their own."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class HostControl:
         self._programs: dict[str, asyncio.Future[Ended]] = {}
         self._on_lines: dict[str, Callable[[list[str]], None]] = {}
         self._over = asyncio.Event()
+        self._unanswered: str | None = None
 
     @property
     def control_addresses(self) -> list[str]:
@@ -183,7 +187,13 @@ class HostControl:
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         self._send({"id": number, "do": do, **values})
-        return await answer
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await answer
+        except TimeoutError:
+            self._unanswered = do
+            self._end_waiting()
+            raise self.lost() from None
 
     def _send(self, request: dict[str, Any]) -> None:
         if self._over.is_set():
@@ -202,6 +212,10 @@ class HostControl:
         """The reason why it is over."""
         if self.end_report is not None:
             return ChangeError(self.host, f"weir's helper has ended there: {self.end_report['end']}")
+        if self._unanswered is not None:
+            return CommandError(
+                self.host, f"weir's helper there did not answer `{self._unanswered}` within {ANSWER_S:g} s"
+            )
         return self._connection.lost()
 
     async def _read(self) -> None:
@@ -212,11 +226,15 @@ class HostControl:
         except (asyncssh.Error, OSError, ValueError):
             pass
         finally:
-            self._over.set()
-            for answer in self._waiting.values():
-                if not answer.done():
-                    answer.set_exception(self.lost())
-            self._waiting.clear()
+            self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        """Nothing comes any more."""
+        self._over.set()
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(self.lost())
+        self._waiting.clear()
 
     def _take(self, line: dict[str, Any]) -> None:
         if "end" in line:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import weir.testbed.control
 from weir.testbed.connection import connect
 from weir.testbed.control import HostControl, control
 from weir.testbed.errors import HostError, UnreachableError
@@ -23,7 +24,7 @@ from weir.topo.hosts import Fetched
 from weir.topo.process import run_tool
 from weir.topo.sandbox import inside
 from weir.topo.stop import StopToken
-from weir_tests.testbed.lab import Lab, LabHost, descendants
+from weir_tests.testbed.lab import CONTROL, Lab, LabHost, descendants
 from weir_tests.testbed.pcaps import read, written
 
 Scenario = Callable[[Lab], Coroutine[Any, Any, dict[str, Any]]]
@@ -242,6 +243,64 @@ async def interrupted(lab: Lab) -> dict[str, Any]:
     return await _ended_by(lab, _signal(signal.SIGINT))
 
 
+async def late(lab: Lab) -> dict[str, Any]:
+    """The helper does not run for longer than its watchdog's time, while heartbeats come."""
+    host = lab.add("a")
+    async with helper(lab.testbed(), watchdog_s=1.0) as running:
+        for pid in helpers(host):
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(1.5)
+        for pid in helpers(host):
+            os.kill(pid, signal.SIGCONT)
+        return {"changed": await running.set_sysctl("net.ipv4.tcp_ecn", "1")}
+
+
+async def stuck(lab: Lab) -> dict[str, Any]:
+    """The helper answers nothing any more, while its host's sshd does."""
+    host = lab.add("a")
+    before = state(host)
+    weir.testbed.control.ANSWER_S = 1.0
+    said, effective = [], False
+    stopped: list[int] = []
+    try:
+        async with helper(lab.testbed()) as running:
+            effective = await change_all(running, host)
+            stopped = helpers(host)
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            for _ in range(2):
+                try:
+                    await running.set_sysctl("net.ipv4.tcp_ecn", "0")
+                except HostError as error:
+                    said.append(str(error))
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    back = await until(lambda: state(host) == before and not programs(host) and not helpers(host))
+    return {"said": said, "effective": effective, "back": back}
+
+
+async def other_ways(lab: Lab) -> dict[str, Any]:
+    """Addresses of the experiment in the network of SSH, and in that of another interface."""
+    host, _ = lab.add("a"), lab.add("b")
+    host.run("ip", "link", "add", "bridge0", "type", "bridge")
+    host.run("ip", "address", "add", "10.33.0.1/24", "dev", "bridge0")
+    host.run("ip", "link", "set", "bridge0", "up")
+    before, said = state(host), {}
+    for name, network in (("ssh", CONTROL), ("bridge", "10.33.0")):
+        testbed = lab.testbed(a={"address": f"{network}.77/24"}, b={"address": f"{network}.78/24"})
+
+        def enter(testbed: TestbedConfig = testbed) -> str:
+            try:
+                with RemoteHosts(testbed, {"a": None, "b": None}, StopToken()):
+                    return "no error"
+            except HostError as error:
+                return str(error)
+
+        said[name] = await asyncio.to_thread(enter)
+    return {"said": said, "unchanged": state(host) == before}
+
+
 async def killed(lab: Lab) -> dict[str, Any]:
     """`kill -9` of the helper: it undoes nothing; the next start does."""
     host = lab.add("a")
@@ -324,6 +383,8 @@ async def refusals(lab: Lab) -> dict[str, Any]:
     async def foreign() -> None:
         async with helper(testbed, "b") as running:
             await note("second", _start_and_end(testbed, "b"))
+            folder = str(other.folder / "work" / "other")
+            await note("other folder", _start_and_end(lab.testbed(b={"work_folder": folder}), "b"))
             other.run("sysctl", "-w", "net.ipv4.tcp_ecn=0")
             await running.set_sysctl("net.ipv4.tcp_ecn", "1")
             other.run("sysctl", "-w", "net.ipv4.tcp_ecn=2")
@@ -462,6 +523,9 @@ SCENARIOS: dict[str, Scenario] = {
         terminated,
         hung_up,
         interrupted,
+        late,
+        stuck,
+        other_ways,
         killed,
         refusals,
         sudo,

@@ -68,6 +68,27 @@ def test_signals_and_the_time_limit_end_programs_and_undo_changes(
     ended_by(runner, scenario, reason, f"weir's helper has ended there: {reason}")
 
 
+def test_heartbeats_that_came_while_the_helper_did_not_run_count(runner: Runner) -> None:
+    assert result(runner, "late") == {"changed": True}
+
+
+def test_a_helper_that_answers_nothing_is_given_up_and_puts_all_back_when_it_runs_again(
+    runner: Runner,
+) -> None:
+    done = result(runner, "stuck")
+    assert done["effective"]
+    assert done["said"] == ["a: weir's helper there did not answer `sysctl` within 1 s"] * 2
+    assert done["back"]
+
+
+def test_addresses_whose_packets_would_take_another_way_are_refused(any_runner: Runner) -> None:
+    done = result(any_runner, "other_ways")
+    ssh, bridge = done["said"]["ssh"], done["said"]["bridge"]
+    assert ssh.startswith("a: the SSH connection uses 192.168.50.254, which is in the network")
+    assert bridge.startswith("a: its packets to 10.33.0.78 would not leave by exp0 but by bridge0")
+    assert done["unchanged"]
+
+
 def test_after_kill_9_of_the_helper_the_next_start_puts_all_back(any_runner: Runner) -> None:
     done = result(any_runner, "killed")
     assert done["effective"]
@@ -103,6 +124,7 @@ def test_what_cannot_be_done_is_refused_in_one_line_and_nothing_is_changed(any_r
     assert done["filler"][0] != 0
     assert "No space left on device" in done["filler"][1]
     assert said["second"] == "b: another weir uses this host now; valid: one at a time"
+    assert said["other folder"] == said["second"]
     assert said["foreign"] == (
         "b: not put back: net.ipv4.tcp_ecn is 2, which weir did not set; it was 0 before"
     )

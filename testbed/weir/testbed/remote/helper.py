@@ -18,6 +18,7 @@ import json
 import os
 import select
 import signal
+import socket
 import stat
 import sys
 import time
@@ -28,6 +29,7 @@ from weir.testbed.remote.changes import MAKE, PLAN, UNDO, Record, Refused, descr
 from weir.testbed.remote.files import services
 from weir.testbed.remote.programs import Programs
 
+_IN_USE = "another weir uses this host now; valid: one at a time"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -63,7 +65,13 @@ class Journal:
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Refused("another weir uses this host now; valid: one at a time") from error
+            raise Refused(_IN_USE) from error
+        # Other users and work folders have another lock file. A name of this kind is the network namespace's.
+        self.name = socket.socket(socket.AF_UNIX)
+        try:
+            self.name.bind("\0weir-helper")
+        except OSError as error:
+            raise Refused(_IN_USE if error.errno == errno.EADDRINUSE else str(error)) from error
         for old in folder.glob("journal-*"):
             if not old.name.startswith(f"journal-{boot}-"):
                 old.unlink()
@@ -189,11 +197,12 @@ class Helper:
         now = time.monotonic()
         if now - self.began >= self.limit_s:
             raise Ended(f"time limit of {self.limit_s:g} s")
-        if now - self.heard >= self.watchdog_s:
+        # What came while a request was served, or this process did not run, counts.
+        if now - self.heard >= self.watchdog_s and not select.select([0], [], [], 0)[0]:
             raise Ended(f"no heartbeat for {self.watchdog_s:g} s")
         wait = min(self.began + self.limit_s, self.heard + self.watchdog_s) - now
         pipes = self.programs.pipes()
-        ready, _, _ = select.select([0, self.wake, *pipes], [], [], wait)
+        ready, _, _ = select.select([0, self.wake, *pipes], [], [], max(0.0, wait))
         for descriptor in ready:
             if descriptor in pipes:
                 self.programs.read(pipes[descriptor])
