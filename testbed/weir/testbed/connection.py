@@ -227,7 +227,11 @@ def _identity(host: str, path: Path) -> asyncssh.SSHKey:
         ) from error
     except (asyncssh.KeyEncryptionError, asyncssh.KeyImportError) as error:
         encrypted = isinstance(error, asyncssh.KeyEncryptionError) or "passphrase" in str(error).lower()
-        mend = f"is encrypted; valid: `ssh-add {path}`, and no identity_file" if encrypted else f"{error}"
+        mend = (
+            f"is encrypted; valid: `ssh-add {shlex.quote(str(path))}`, and no identity_file"
+            if encrypted
+            else f"{error}"
+        )
         raise AuthenticationError(host, f"identity file {path}: {mend}") from error
 
 
@@ -262,6 +266,7 @@ def _known_hosts(host: str, ssh: SshAccess) -> bytes:
 def _untrusted(ssh: SshAccess, known_hosts: bytes, key: asyncssh.SSHKey | None) -> str:
     """The message about a host key: unknown, or another than known."""
     offered = f" ({key.get_algorithm()} {key.get_fingerprint()})" if key is not None else ""
+    files = shlex.quote(_files(ssh))
     place = ssh.host if ssh.port == SSH_PORT else f"[{ssh.host}]:{ssh.port}"
     port = None if ssh.port == SSH_PORT else ssh.port
     known = asyncssh.match_known_hosts(known_hosts, ssh.host, "", port)
@@ -271,9 +276,9 @@ def _untrusted(ssh: SshAccess, known_hosts: bytes, key: asyncssh.SSHKey | None) 
         return (
             f"{place} has another key{offered} than {_files(ssh)} says: the host was installed anew, or "
             f"somebody is in between; remove the old key only in the first case: "
-            f"ssh-keygen -f {_files(ssh)} -R {place!r}"
+            f"ssh-keygen -f {files} -R {place!r}"
         )
     return (
-        f"{place} has an unknown key{offered}; compare it with `ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub` "
-        f"on the host, then add it: ssh-keyscan -p {ssh.port} {ssh.host} >> {_files(ssh)}"
+        f"{place} has an unknown key{offered}; compare it with `cat /etc/ssh/ssh_host_*_key.pub | "
+        f"ssh-keygen -lf -` on the host, then add it: ssh-keyscan -p {ssh.port} {ssh.host} >> {files}"
     )

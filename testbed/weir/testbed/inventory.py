@@ -34,7 +34,7 @@ def _interface_name(value: str) -> str:
 
 
 def _ssh_host(value: str) -> str:
-    if re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._:%-]*", value) is None:
+    if re.fullmatch(r"[A-Za-z0-9_:][A-Za-z0-9._:%-]*", value) is None:
         raise ValueError(
             f"{value!r} is not a host; valid: a name or an address alone, such as 192.0.2.11 "
             "(user and port have keys of their own)"
@@ -67,6 +67,14 @@ def _with_prefix(kind: type[IPv4Interface | IPv6Interface], example: str) -> Cal
         return str(interface)
 
     return read
+
+
+def _own_name() -> str:
+    """The name of the user who runs weir; empty if the user has none, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _json(example: str, **more: str) -> WithJsonSchema:
@@ -174,7 +182,7 @@ class TestbedConfig(_Model):
         return SshAccess(
             host=entry.host,
             port=entry.port or self.ssh.port or SSH_PORT,
-            user=entry.user or self.ssh.user or getpass.getuser(),
+            user=entry.user or self.ssh.user or _own_name(),
             identity_file=None if identity is None else Path(identity).expanduser(),
             known_hosts=None if known_hosts is None else Path(known_hosts).expanduser(),
         )

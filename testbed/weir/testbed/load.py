@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -53,6 +54,8 @@ def check(testbed: TestbedConfig) -> Iterator[Problem]:
     for name, host in testbed.hosts.items():
         at: Location = ("hosts", name)
         ssh = testbed.ssh_of(name)
+        if not ssh.user:
+            yield Problem((*at, "ssh"), f"no user, and uid {os.getuid()} has no name here; valid: ssh.user")
         unique: list[tuple[str, object, Location]] = [
             ("ssh address", f"{ssh.host}:{ssh.port}", (*at, "ssh", "host")),
             ("switch port", host.switch_port, (*at, "switch_port")),

@@ -69,6 +69,19 @@ def test_defaults_are_those_of_the_file_and_then_those_of_ssh() -> None:
     assert (client_host.address6, client_host.disk_limit) == ("2001:db8::2/64", 20 * 10**9)
     alone = parse_testbed(VALID.replace("ssh: {user: alice}\n", ""))
     assert alone.ssh_of("server1").user == getpass.getuser()
+    loopback = parse_testbed(VALID.replace("192.0.2.11", '"::1"'))
+    assert loopback.ssh_of("server1").host == "::1"
+
+
+def test_a_user_without_a_name_needs_one_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 4242")
+
+    monkeypatch.setattr(getpass, "getuser", nobody)
+    said = problem(VALID.replace("ssh: {user: alice}\n", ""))
+    assert said.startswith("t.yaml:4: hosts.server1.ssh: no user, and uid ")
+    assert said.endswith(" has no name here; valid: ssh.user")
+    assert parse_testbed(VALID).ssh_of("server1").user == "alice"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ def test_each_reason_for_no_connection_is_one_line_with_what_mends_it(any_runner
         "refused"
     ]
     assert "192.168.50.2 has an unknown key (ssh-ed25519 SHA256:" in said["unknown"]
-    assert "then add it: ssh-keyscan -p 22 192.168.50.2 >> " in said["unknown"]
+    # ssh-keygen takes one file; a host has a key of each kind.
+    assert "`cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -` on the host" in said["unknown"]
+    assert "then add it: ssh-keyscan -p 22 192.168.50.2 >> '" in said["unknown"]
     assert "192.168.50.3 has another key (ssh-ed25519 SHA256:" in said["changed"]
     assert "ssh-keygen -f " in said["changed"]
     assert "sshd accepts no key (identity file " in said["stranger"]

@@ -81,12 +81,15 @@ def unreachable(lab: Lab) -> dict[str, Any]:
     keys = {host.name: host.key for host in lab.hosts.values() if host.name != "unknown"}
     lab.write_known_hosts({**keys, "changed": other})
     known_before = (lab.folder / "known_hosts").read_text()
+    spaced = lab.folder / "known hosts"
+    spaced.write_text(known_before)
     stranger = lab.folder / "stranger.key"
     other.write_private_key(stranger)
     locked = lab.folder / "locked.key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "a secret", "-f", locked], check=True)
     testbed = lab.testbed(
         refused={"ssh": {"port": 2222}},
+        unknown={"ssh": {"known_hosts": str(spaced)}},
         stranger={"ssh": {"identity_file": str(stranger)}},
         locked={"ssh": {"identity_file": str(locked)}},
         keyless={"ssh": {"identity_file": str(lab.folder / "none")}},

@@ -29,7 +29,7 @@ from weir.testbed.remote.changes import MAKE, PLAN, UNDO, Record, Refused, descr
 from weir.testbed.remote.files import services
 from weir.testbed.remote.programs import Programs
 
-_IN_USE = "another weir uses this host now; valid: one at a time"
+_IN_USE = "another weir uses this host now, or it is two hosts of one testbed; valid: one at a time"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
