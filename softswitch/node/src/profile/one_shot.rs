@@ -51,6 +51,12 @@ impl Node {
         }
         let mut set = given.clone();
         let random = selection_mode(&view, &set, place)?;
+        if random && self.config.one_of_several {
+            return Err(Failure::invalid(format!(
+                "{place}: packets share the sequence of random numbers, and this switch has several forwarding threads; \
+                 valid: action_selection_mode HASH, or a switch without --forward-threads"
+            )));
+        }
         let first = match &mut set.group_action {
             None => None,
             Some(action) => {

@@ -97,11 +97,18 @@ const DESTINATION: u64 = 0x0200_0000_0001;
 
 /// The port through which a frame leaves; fails unless it leaves through exactly one.
 async fn leaves(switch: &TestSwitch, source: u64) -> u32 {
+    leaves_from(switch, 0, source).await
+}
+
+/// As [`leaves`], where one of several threads receives the frame.
+async fn leaves_from(switch: &TestSwitch, thread: usize, source: u64) -> u32 {
     let mut before = [0; 4];
     for port in 1..=3 {
         before[port as usize] = switch.sent(port).await;
     }
-    switch.receive(1, frame(DESTINATION, source)).await;
+    switch
+        .receive_on(thread, 1, frame(DESTINATION, source))
+        .await;
     let asked = Instant::now();
     while asked.elapsed() < PATIENCE {
         for port in 1..=3 {
@@ -334,6 +341,48 @@ async fn a_selector_takes_groups_up_to_its_size_and_a_profile_members() {
     }
     let (code, message) = controller.refusal(Type::Insert, hop(17)).await;
     assert_eq!(code, Code::ResourceExhausted, "{message}");
+}
+
+#[tokio::test]
+async fn forwarding_threads_select_alike_by_hash_and_not_at_random() {
+    let mut config = config("features");
+    // Without the idle timeouts, for which several threads are refused.
+    let mut json: serde_json::Value = serde_json::from_slice(&config.p4_device_config).unwrap();
+    for pipeline in json["pipelines"].as_array_mut().unwrap() {
+        for table in pipeline["tables"].as_array_mut().unwrap() {
+            table["support_timeout"] = false.into();
+        }
+    }
+    config.p4_device_config = serde_json::to_vec(&json).unwrap();
+    let mut p4info = config.p4info.take().unwrap();
+    for table in &mut p4info.tables {
+        table.idle_timeout_behavior = 0;
+    }
+    config.p4info = Some(p4info.clone());
+    let switch = TestSwitch::start_on(2, None).await;
+    let mut controller = Controller::primary(&switch).await;
+    let set = controller.set_pipeline(PipelineAction::VerifyAndCommit, Some(config));
+    set.await.unwrap();
+
+    let mut set = one_shot(&p4info, &[(1, 1, b""), (2, 2, b""), (3, 1, b"")]);
+    set.action_selection_mode = ActionSelectionMode::Random as i32;
+    let entry = route(&p4info, ActionType::ActionProfileActionSet(set.clone()));
+    let (code, message) = controller.refusal(Type::Insert, entry).await;
+    assert_eq!(code, Code::InvalidArgument, "{message}");
+    assert!(
+        message.contains("packets share the sequence of random numbers"),
+        "{message}"
+    );
+    set.action_selection_mode = ActionSelectionMode::Hash as i32;
+    let entry = route(&p4info, ActionType::ActionProfileActionSet(set));
+    accept(&mut controller, Type::Insert, &[entry]).await;
+    let mut used = [false; 4];
+    for source in 1..=20 {
+        let port = leaves_from(&switch, 0, source).await;
+        assert_eq!(leaves_from(&switch, 1, source).await, port);
+        used[port as usize] = true;
+    }
+    assert!(used.iter().filter(|used| **used).count() > 1, "{used:?}");
 }
 
 #[tokio::test]
