@@ -14,11 +14,12 @@ const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 
 /// Foreign files that users pass, by their first bytes, and what to do with them.
-const FOREIGN: [(&[u8], &str); 9] = [
+const FOREIGN: [(&[u8], &str); 10] = [
     (b"\x1f\x8b", "a gzip file (decompress it first)"),
     (b"\xfd7zXZ\0", "an xz file (decompress it first)"),
     (b"\x28\xb5\x2f\xfd", "a zstd file (decompress it first)"),
     (b"BZh", "a bzip2 file (decompress it first)"),
+    (b"\x04\x22\x4d\x18", "an LZ4 file (decompress it first)"),
     (b"snoop\0\0\0", "a snoop file (convert it: editcap -F pcap)"),
     (b"btsnoop\0", "a btsnoop file"),
     (

@@ -128,6 +128,13 @@ fn damaged_data_are_an_error() {
 }
 
 #[test]
+fn a_format_that_is_not_read_is_named() {
+    // An LZ4 frame, as Wireshark writes captures.
+    let error = read(b"\x04\x22\x4d\x18\x64\x40\xa7\x00".to_vec()).expect_err("not read");
+    assert_eq!(error.problem, "this is an LZ4 file (decompress it first)");
+}
+
+#[test]
 fn a_file_that_asks_for_more_memory_than_it_should_is_refused() {
     // Written without an encoder of that size: only the header is read.
     let mut packed = xz(&capture(1));
