@@ -131,6 +131,7 @@ impl Scan {
                 tracker.finish(sink);
                 if let Some(reader) = self.packets.end() {
                     *notes = Notes::new(reader, self.packets.merged(), tracker.flows());
+                    notes.without_ip = if not_ip == packets { *records } else { 0 };
                 }
                 return Ok(false);
             };

@@ -12,6 +12,8 @@ use crate::tracker::Flow;
 pub struct Notes {
     /// The file ends inside a record.
     pub truncated: bool,
+    /// Records of a capture that has no IP packet at all.
+    pub without_ip: u64,
     /// Records without a time in the file.
     pub untimed: u64,
     /// Packets that the capture lost, by its own statistics.
@@ -57,6 +59,13 @@ impl Notes {
                 "{file}: the file ends inside a record; what came before is used"
             ));
         }
+        if self.without_ip > 0 {
+            let (count, plural) = (self.without_ip, if self.without_ip == 1 { "" } else { "s" });
+            lines.push(format!(
+                "{file}: {count} record{plural}, none of them an IP packet; valid: IPv4 or IPv6 behind the link header, VLAN \
+                 tags, PPPoE or MPLS labels (not in other tunnels)"
+            ));
+        }
         if self.untimed > 0 {
             lines.push(format!(
                 "{file}: {} packets have no time (Simple Packet Blocks) and are given that of the packet before: round-trip \
@@ -85,8 +94,8 @@ impl Notes {
         }
         if self.missed_bytes > 0 {
             lines.push(format!(
-                "{file}: {} bytes of {} flows were acknowledged and are not in the capture, which lost packets itself: \
-                 losses among them are not known",
+                "{file}: {} bytes of {} flows were acknowledged and are not in the capture, which lost packets itself or \
+                 began after they were sent: losses among them are not known",
                 self.missed_bytes, self.missed_flows
             ));
         }

@@ -14,6 +14,7 @@ from weir.analysis.detectors.policing import POLICING_DETECTORS, FlowVerdict
 from weir.cli.detect import detect_command, two_files, two_flows
 from weir.cli.errors import InputError
 from weir.cli.main import run_cli
+from weir.telemetry.captures import Record, write_pcap
 from weir_tests.analysis.tcp_capture import Host, write_run
 
 
@@ -183,3 +184,15 @@ def test_a_capture_without_data_has_nothing_to_judge(
     Host("10.0.0.2", 40_000).write(path)
     assert run_cli(["detect", "policing", str(path)]) == 0
     assert "no TCP flow with data" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("detector", "code"), [("policing", 0), ("shared", 2)])
+def test_a_capture_without_ip_packets_is_said_to_have_none(
+    detector: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; build it with: make setup")
+    path = tmp_path / "pppoe.pcap"
+    write_pcap(path, [Record(0, bytes(12) + b"\x88\x64" + bytes(50))])
+    assert run_cli(["detect", detector, str(path)]) == code
+    said = capsys.readouterr()
+    assert "1 record, none of them an IP packet" in " ".join((said.out + said.err).split())

@@ -46,8 +46,8 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
             continue
         counts = counts_of(path, FLOWS_SHOWN)
         console.print(losses_table(counts))
-        if not counts.flows_with_data:
-            console.print(_no_data(counts), style="yellow", highlight=False, markup=False)
+        if not counts.flows_with_data and (why := _no_data(counts)):
+            console.print(why, style="yellow", highlight=False, markup=False)
         more = counts.flows_with_data - len(counts.largest)
         if more > 0:
             console.print(
@@ -59,16 +59,13 @@ def losses_command(captures: Sequence[Path], *, as_json: bool, console: Console)
     return 0
 
 
-def _no_data(counts: CaptureCounts) -> str:
-    """Why the table has no rows."""
-    if counts.not_ip < counts.records:
-        return f"{counts.path}: no flow with data in {plural(counts.records, 'record')}"
+def _no_data(counts: CaptureCounts) -> str | None:
+    """Why the table has no rows; None where a warning of the capture says so."""
     if not counts.records:
         return f"{counts.path}: no packets in it"
-    return (
-        f"{counts.path}: {plural(counts.records, 'record')}, none of them an IP packet; valid: IPv4 or IPv6 "
-        "behind the link header, VLAN tags, PPPoE or MPLS labels (not in other tunnels)"
-    )
+    if counts.not_ip < counts.records:
+        return f"{counts.path}: no flow with data in {plural(counts.records, 'record')}"
+    return None
 
 
 def losses_table(counts: CaptureCounts) -> Table:

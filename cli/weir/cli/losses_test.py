@@ -157,3 +157,14 @@ def test_a_table_without_rows_says_why(tmp_path: Path, frames: tuple[bytes, ...]
     assert losses_command([capture], as_json=False, console=console) == 0
     assert isinstance(console.file, io.StringIO)
     assert f"{capture}: {reason}" in console.file.getvalue()
+
+
+def test_json_says_that_a_capture_has_no_ip_packets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("weir_core", reason="weir_core is not built; make setup builds it")
+    capture = tmp_path / "pppoe.pcap"
+    write_pcap(capture, [Record(0, bytes(12) + b"\x88\x64" + bytes(50))])
+    assert losses_command([capture], as_json=True, console=Console()) == 0
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert warning.startswith(f"{capture}: 1 record, none of them an IP packet; valid: IPv4 or IPv6")

@@ -32,6 +32,7 @@ pub(super) fn read_host(
     let mut global: Vec<Option<u32>> = Vec::new();
     let mut last_ns = i64::MIN;
     let mut number: u64 = 0;
+    let mut ip_packets: u64 = 0;
     let mut pieces = Pieces(&capture.clock);
     while let Some(batch) = packets.next()? {
         for packet in batch.packets() {
@@ -43,6 +44,7 @@ pub(super) fn read_host(
                 joined.unmatched.not_ip += 1;
                 continue;
             };
+            ip_packets += 1;
             let sent = own(&segment.key.src);
             if !sent && !own(&segment.key.dst) {
                 joined.unmatched.foreign += 1;
@@ -86,7 +88,11 @@ pub(super) fn read_host(
     joined.records.push(number);
     tracker.finish(&mut found);
     if let Some(reader) = packets.end() {
-        let notes = Notes::new(reader, packets.merged(), tracker.flows());
+        let mut notes = Notes::new(reader, packets.merged(), tracker.flows());
+        // A host of a run may have nothing to send or receive.
+        if ip_packets == 0 && addresses.is_empty() {
+            notes.without_ip = number;
+        }
         if notes.truncated {
             joined.truncated.push(capture.path.clone());
         }
