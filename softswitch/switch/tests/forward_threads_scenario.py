@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from switch_process import SwitchProcess
 PORTS = (1, 2, 3)
 NUMBERED = 3000
 """Packets from each port to each other one."""
+DELAY_MS = 30
 IP = struct.Struct(">BBHHHBBH4s4s")
 NUMBER = struct.Struct(">BxxxI")
 """Port of the sender, number; after the IP header."""
@@ -66,6 +68,8 @@ class Arrivals:
         self._socket.bind((interface, 0x0800))
         self._stop = threading.Event()
         self.numbers: dict[int, list[int]] = defaultdict(list)
+        self.first: dict[int, float] = {}
+        """When the first of each port's came, by the monotonic clock."""
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
@@ -78,6 +82,7 @@ class Arrivals:
             frame, address = self._socket.recvfrom(2048)
             if address[2] != socket.PACKET_OUTGOING:
                 sender, number = NUMBER.unpack_from(frame, 14 + IP.size)
+                self.first.setdefault(sender, time.monotonic())
                 self.numbers[sender].append(number)
 
     def stop(self) -> dict[int, list[int]]:
@@ -202,6 +207,14 @@ def main(binary: str, blob: str, p4info: str, folder: str, receive: str, threads
         at = ["--at", switch.address]
         shown = subprocess.run([binary, "links", "get", *at], capture_output=True, text=True)
         result["links"] = shown.stdout
+        run(binary, "links", "set", *at, "2", f"delay={DELAY_MS}ms")
+        delayed, began = Arrivals("e2"), time.monotonic()
+        send_at_once((1, 3), range(1))
+        wait_until(lambda: len(delayed.first) == 2, "delayed packets arrived")
+        delayed.stop()
+        result["delays_ms"] = [(at_s - began) * 1000 for at_s in delayed.first.values()]
+        run(binary, "links", "set", *at, "2", "delay=0ms")
+
         result["set"] = refused(binary, "links", "set", *at, "1", "rate=1Mbit/s")
         result["remove"] = refused(binary, "links", "remove", *at, "3")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forward_threads_scenario import NUMBERED, PORTS
+from forward_threads_scenario import DELAY_MS, NUMBERED, PORTS
 from scenarios import run_scenario
 
 
@@ -52,6 +52,11 @@ def test_the_counters_of_the_threads_add_up(seen: dict[str, Any]) -> None:
 
 def test_there_are_as_many_threads_as_were_asked_for(seen: dict[str, Any]) -> None:
     assert sum(name.startswith("dataplane") for name in seen["threads"]) == seen["param"]
+
+
+def test_a_delay_that_is_set_is_that_of_all_threads(seen: dict[str, Any]) -> None:
+    assert len(seen["delays_ms"]) == 2
+    assert all(delay_ms >= DELAY_MS for delay_ms in seen["delays_ms"])
 
 
 def test_an_interface_that_returns_is_used_again_by_all_threads(seen: dict[str, Any]) -> None:

@@ -174,8 +174,13 @@ impl<F: Forwarder> Links for Service<F> {
             }
             None => Err(missing(core, number)),
         };
-        // The first refuses what the others would refuse, before they are asked.
-        for outcome in self.engine.call_each(set).await? {
+        let engine = self.engine.clone();
+        // A client that goes meanwhile must not leave the threads with different links.
+        let on_each = tokio::spawn(async move { engine.call_each(set).await });
+        let outcomes = on_each
+            .await
+            .map_err(|error| Status::internal(error.to_string()))?;
+        for outcome in outcomes? {
             outcome?;
         }
         Ok(Response::new(v1::SetResponse {}))
