@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from dataclasses import dataclass
@@ -112,8 +113,7 @@ async def run_probe(
     process = await connection.start(argv)
     try:
         async with asyncio.timeout(PROBE_S):
-            process.stdin.write(program)
-            await wait_begun(connection, process, privileges)
+            await begin(connection, process, program, privileges)
             answer = await _line(process.stdout)
             if answer is None:
                 raise await failure(connection, process, privileges)
@@ -138,10 +138,18 @@ async def run_probe(
     return probe, offset_of(exchanges)
 
 
-async def wait_begun(
-    connection: Connection, process: asyncssh.SSHClientProcess[bytes], privileges: Privileges
+async def begin(
+    connection: Connection,
+    process: asyncssh.SSHClientProcess[bytes],
+    program: bytes,
+    privileges: Privileges,
 ) -> None:
-    """Read what a login shell prints, until a program of `remote/` begins. Raises HostError if none does."""
+    """Send a program of `remote/`, and read what a login shell prints until the program begins.
+
+    Raises HostError if it does not.
+    """
+    with contextlib.suppress(OSError):  # of a shell that has ended already: what it said is read below
+        process.stdin.write(program)
     said = b""
     while (line := await process.stdout.readline()) != BEGUN:
         if not line:

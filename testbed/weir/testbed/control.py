@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncssh
 
-from weir.testbed.check import EXCHANGES, failure, wait_begun
+from weir.testbed.check import EXCHANGES, begin, failure
 from weir.testbed.clock import ClockReading, offset_of
 from weir.testbed.connection import Connection
 from weir.testbed.errors import ChangeError, CommandError, HostError
@@ -309,8 +309,7 @@ async def _started(
 ) -> Start:
     try:
         async with asyncio.timeout(_START_S):
-            process.stdin.write(program)
-            await wait_begun(connection, process, privileges)
+            await begin(connection, process, program, privileges)
             line = await process.stdout.readline()
             if not line:
                 raise await failure(connection, process, privileges)
