@@ -93,10 +93,11 @@ pub async fn read_one(
     if let Err(failure) = read_from(target, 0, query.clone(), entities, room).await? {
         return Ok(Err(failure));
     }
-    let counting = entities[first..]
-        .iter_mut()
-        .any(|entity| counts(entity).is_some());
-    for number in 1..if counting { target.nodes() } else { 1 } {
+    let nodes = target.nodes();
+    if nodes == 1 || !entities[first..].iter_mut().any(|e| counts(e).is_some()) {
+        return Ok(Ok(()));
+    }
+    for number in 1..nodes {
         let mut others = Vec::new();
         if let Err(failure) = read_from(target, number, query.clone(), &mut others, room).await? {
             return Ok(Err(failure));
