@@ -14,7 +14,6 @@ import logging
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -23,7 +22,7 @@ from typing import Any
 import finsy
 from finsy import P4TableAction, P4TableEntry, P4TableMatch, SwitchOptions
 
-from weir.bench.measuring import ROOT, bench_program, received, run, switch_ports, threads_ns
+from weir.bench.measuring import ROOT, bench_program, rates, run, sending_s, switch_ports
 from weir.topo.hosts import HostPort
 from weir.topo.processors import busy_share
 from weir.topo.stop import StopToken
@@ -40,7 +39,6 @@ PEER = "one thread"
 _PROGRAM = ROOT / "softswitch" / "programs"
 _NETWORKS = {"10.0.0.0/14": 0, "10.4.0.0/14": 1024}
 """Network, and the number of its first destination; east's, then west's."""
-_WARM_UP_S = 0.7
 _SPREAD = (min, median, max)
 
 
@@ -64,29 +62,13 @@ async def fill(hosts: list[HostPort]) -> None:
 
 def forwarded(testbed: Testbed, hosts: list[HostPort], pid: int, seconds: float) -> dict[str, float]:
     """Frames per second that arrived at both hosts, and the processor time of each in ns."""
-    length = seconds + 2 * _WARM_UP_S
     sources = []
     for host, first in zip(hosts, _NETWORKS.values(), strict=True):
-        command = [str(bench_program("packet-source")), host.interface, "--seconds", str(length)]
-        sources.append(testbed.popen(host.name, [*command, "--first", str(first)], stdout=subprocess.DEVNULL))
-
-    def arrived() -> int:
-        return sum(map(received, hosts))
-
-    time.sleep(_WARM_UP_S)
-    start, before, spent_before = time.monotonic(), arrived(), threads_ns(pid)
-    time.sleep(seconds)
-    end, after, spent = time.monotonic(), arrived(), threads_ns(pid)
-    for source in sources:
-        if source.wait() != 0:
-            raise RuntimeError(f"packet-source ended with code {source.returncode}")
-    each_ns = [ns - spent_before.get(thread, 0) for thread, ns in spent.items()]
-    frames = max(after - before, 1)
-    return {
-        "packets_per_s": (after - before) / (end - start),
-        "ns_per_packet": sum(each_ns) / frames,
-        "busiest_thread_ns_per_packet": max(each_ns) / frames,
-    }
+        command = [str(bench_program("packet-source")), host.interface, "--first", str(first)]
+        command += ["--seconds", str(sending_s(seconds))]
+        sources.append(testbed.popen(host.name, command, stdout=subprocess.DEVNULL))
+    kinds = ("packets_per_s", "ns_per_packet", "busiest_thread_ns_per_packet")
+    return dict(zip(kinds, rates(sources, hosts, pid, seconds), strict=True))
 
 
 def measure(chosen: argparse.Namespace) -> tuple[dict[str, list[dict[str, float]]], float]:

@@ -29,7 +29,7 @@ from statistics import median
 from typing import Any
 
 from weir.bench.load import fill
-from weir.bench.measuring import bench_program, received, run, switch_ports, threads_ns
+from weir.bench.measuring import bench_program, rates, run, sending_s, switch_ports
 from weir.topo.hosts import HostPort
 from weir.topo.process import LoggedProcess, run_tool
 from weir.topo.processors import busy_share
@@ -40,7 +40,6 @@ from weir.topo.tools import find_tool
 
 P4RUNTIME_AT = ("127.0.0.1", 9559)
 P4RUNTIME = "{}:{}".format(*P4RUNTIME_AT)
-_WARM_UP_S = 0.7
 _READY_S = 30.0
 _SWEEP_FROM_PPS, _SWEEP_STEP, _SWEEP_S = 10_000, 1.25, 1.0
 _SHORT_BYTES, _FULL_BYTES = 64, 1514  # of a frame, without FCS
@@ -144,24 +143,13 @@ def packets_per_second(
 ) -> tuple[float, float, float]:
     """Rates at receiver and collector while the source sends `offered_pps` (0: as fast as it can).
 
-    Returns frames per second, and the processor time that the forwarder `pid` spent on each, in ns: all its
-    threads, and the one of them that spent most. The latter says what it could do on a machine where every
-    thread has a core.
+    Returns what `rates` does.
     """
     source, receiver, collector = hosts
-    length = seconds + 2 * _WARM_UP_S
-    command = [str(bench_program("packet-source")), source.interface]
-    command += ["--seconds", str(length), "--rate", str(offered_pps), "--frame-bytes", str(frame_bytes)]
+    command = [str(bench_program("packet-source")), source.interface, "--seconds", str(sending_s(seconds))]
+    command += ["--rate", str(offered_pps), "--frame-bytes", str(frame_bytes)]
     sending = testbed.popen(source.name, command, stdout=subprocess.DEVNULL)
-    time.sleep(_WARM_UP_S)
-    start, before, cpu_before_ns = time.monotonic(), received(receiver) + received(collector), threads_ns(pid)
-    time.sleep(seconds)
-    end, after, cpu_after_ns = time.monotonic(), received(receiver) + received(collector), threads_ns(pid)
-    if sending.wait() != 0:
-        raise RuntimeError(f"packet-source ended with code {sending.returncode}")
-    packets = after - before
-    spent_ns = [spent - cpu_before_ns.get(thread, 0) for thread, spent in cpu_after_ns.items()]
-    return packets / (end - start), sum(spent_ns) / max(packets, 1), max(spent_ns) / max(packets, 1)
+    return rates([sending], (receiver, collector), pid, seconds)
 
 
 def best_load(testbed: Testbed, hosts: list[HostPort], pid: int) -> int:

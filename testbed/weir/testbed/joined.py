@@ -80,7 +80,7 @@ def problems(experiment: ExperimentConfig, testbed: TestbedConfig) -> Iterator[s
 
 
 def shared(testbeds: Sequence[tuple[Path, TestbedConfig]]) -> Iterator[str]:
-    """What two testbeds have both, each with the file that it is read from: they cannot be used at once."""
+    """Hosts and switches that two of the testbeds have, each given with its file: both cannot run at once."""
     owners: dict[str, Path] = {}
     for path, testbed in testbeds:
         ends = [testbed.ssh_of(name) for name in testbed.hosts]

@@ -41,7 +41,7 @@ pub struct Engine<F = Node> {
     threads: Vec<JoinHandle<Core<F>>>,
 }
 
-/// What a dataplane thread is to own: the switch or wires, and the ports.
+/// The switch or wires, and the ports, that a dataplane thread will own.
 pub type Owned<F> = (F, Vec<Interface>);
 
 // Not one generic function: its caller would compile the event loop, and callers are compiled without optimisation.

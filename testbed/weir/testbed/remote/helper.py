@@ -197,7 +197,7 @@ class Helper:
         now = time.monotonic()
         if now - self.began >= self.limit_s:
             raise Ended(f"time limit of {self.limit_s:g} s")
-        # What came while a request was served, or this process did not run, counts.
+        # Heartbeats may wait unread, as this process served a request or was stopped.
         if now - self.heard >= self.watchdog_s and not select.select([0], [], [], 0)[0]:
             raise Ended(f"no heartbeat for {self.watchdog_s:g} s")
         wait = min(self.began + self.limit_s, self.heard + self.watchdog_s) - now
