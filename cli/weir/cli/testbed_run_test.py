@@ -184,6 +184,7 @@ def test_a_capture_stops_at_the_disk_limit_of_its_host(every: Seen) -> None:
         ("stamps", "server1: exp0 makes no time stamps of its own; valid: time_stamps: host"),
         ("offloads", "server1: offloads of lo cannot be turned off"),
         ("tool", "server2: tcpdump not installed; valid: sudo apt-get install tcpdump"),
+        ("iperf3", "server2: its iperf3 has no --connect-timeout; valid: a newer version of iperf3"),
         ("sudo", "server2: `sudo -n` is refused"),
     ],
 )

@@ -86,8 +86,9 @@ class Rack:
         server.run("ip", "route", "delete", *route.split())
         server.run("ip", "route", "add", *route.split(), "metric", "100")
         self.switch = self.start_switch()
-        # A host that no experiment uses, unless it takes another one's name.
+        # Hosts that no experiment uses, unless they take another one's name.
         self.lab.add("bare", without=["tcpdump"])
+        self.lab.add("early", config=self.lab.old_iperf3())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -117,7 +118,8 @@ class Rack:
         """The words of `weir run` for an experiment; writes the testbed's file."""
         data = self.lab.data(**changes)
         data["name"] = "rack"
-        data["hosts"].pop("bare", None)
+        for name in ("bare", "early"):
+            data["hosts"].pop(name, None)
         data["switch"] = dict(self.switch_entry)
         for entry in data["hosts"].values():
             entry.setdefault("disk_limit", "1 MB")
@@ -296,6 +298,7 @@ def refused(rack: Rack) -> dict[str, Any]:
         "stamps": rack.run("stamps", server1={"time_stamps": "nic"}),
         "offloads": rack.run("offloads", server1={"interface": "lo"}),
         "tool": rack.run("tool", server2={"ssh": {"host": rack.lab.hosts["bare"].address}}),
+        "iperf3": rack.run("iperf3", server2={"ssh": {"host": rack.lab.hosts["early"].address}}),
     }
     if os.getuid() == 0:
         found["sudo"] = rack.run("sudo", server2={"ssh": {"user": "alice"}, "privileges": "sudo"})

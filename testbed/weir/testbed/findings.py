@@ -145,7 +145,8 @@ def _interface(host: HostEntry, found: Mapping[str, Any] | None) -> Iterator[Fin
             if wanted in present
             else f"not on {name}, which has {', '.join(sorted(present)) or 'none'}"
         )
-        yield _of(f"address {wanted}", wanted in present, said, f"sudo ip address add {wanted} dev {name}")
+        mend = f"nothing: a run adds it, or sudo ip address add {wanted} dev {name}"
+        yield _of(f"address {wanted}", wanted in present, said, mend, required=False)
     yield _offloads(name, found["features"])
     yield _time_stamping(found["time_stamping"])
 

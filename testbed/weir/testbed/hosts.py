@@ -317,6 +317,11 @@ class RemoteHosts:
                 f"{', '.join(missing)} not installed; valid: sudo apt-get install {' '.join(missing)} "
                 "(`weir doctor --testbed` checks everything)",
             )
+        lacks = await helper.ask("iperf3_lacks")
+        if lacks:
+            raise CommandError(
+                name, f"its iperf3 has no {', '.join(lacks)}; valid: a newer version of iperf3"
+            )
         left = await helper.ask("delete", prefix=PREFIX)
         if left:
             self.notes.append(

@@ -28,9 +28,11 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     f"{_REMOTE}.helper": (
         f"{_REMOTE}.changes",
         "weir.topo.congestion",
+        f"{_REMOTE}.iperf3",
         f"{_REMOTE}.files",
         f"{_REMOTE}.programs",
     ),
+    f"{_REMOTE}.probe": (f"{_REMOTE}.iperf3",),
     "weir.topo.draining": ("weir.topo.linux",),
 }
 """The modules of weir that a module imports on a host, each after those that it imports itself."""

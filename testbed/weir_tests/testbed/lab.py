@@ -104,6 +104,14 @@ class Lab:
         for host in self.hosts.values():
             host.sshd.stop(signal.SIGKILL)
 
+    def old_iperf3(self) -> list[str]:
+        """The lines of sshd_config of a host whose iperf3 does not know --connect-timeout."""
+        folder = self.folder / "old"
+        folder.mkdir()
+        (folder / "iperf3").write_text('#!/bin/sh\n/usr/bin/iperf3 "$@" | grep -v connect-timeout\n')
+        (folder / "iperf3").chmod(0o755)
+        return [f"SetEnv PATH={folder}:/usr/bin:/bin"]
+
     def add(
         self,
         name: str,

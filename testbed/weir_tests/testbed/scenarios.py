@@ -128,11 +128,7 @@ def lacking(lab: Lab) -> dict[str, Any]:
     lab.add("down").run("ip", "link", "set", "exp0", "down")
     lab.add("small").run("ip", "link", "set", "exp0", "mtu", "1400")
     lab.add("unzipped", without=["gzip"])
-    old = lab.folder / "old"
-    old.mkdir()
-    (old / "iperf3").write_text('#!/bin/sh\n/usr/bin/iperf3 "$@" | grep -v connect-timeout\n')
-    (old / "iperf3").chmod(0o755)
-    lab.add("early", config=[f"SetEnv PATH={old}:/usr/bin:/bin"])
+    lab.add("early", config=lab.old_iperf3())
     testbed = lab.testbed(
         fixed={"interface": "lo", "address": "127.0.0.1/8"},
         elsewhere={"address": "10.9.9.9/24"},

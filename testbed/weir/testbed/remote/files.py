@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from weir.testbed.remote.changes import PATH, Record, Refused, tool
+from weir.testbed.remote.iperf3 import lacking_options
 from weir.topo.congestion import congestion_problem
 
 READ_BYTES = 2**18
@@ -116,6 +117,7 @@ def services(folder: Path) -> dict[str, Callable[[Record], Any]]:
         "counters": counters,
         "interface": interface,
         "missing": missing,
+        "iperf3_lacks": lambda _request: lacking_options(tool("iperf3", "--help")),
         "ways": ways,
         "time_stamp_types": time_stamp_types,
         "time": lambda _request: time.time_ns(),

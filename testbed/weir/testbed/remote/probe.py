@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from weir.testbed.remote.iperf3 import lacking_options
+
 TOOLS = {
     "iperf3": ["--version"],
     "tcpdump": ["--version"],
@@ -25,8 +27,6 @@ TOOLS = {
     "tc": ["-V"],
     "gzip": ["--version"],
 }
-IPERF3_OPTIONS = ("--cport", "--connect-timeout", "--forceflush")
-"""Options of iperf3 that runs use; iperf 3.1 of older distributions lacks some."""
 # An ordinary user has no sbin on PATH, but may run its programs.
 PATH = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
 PATIENCE_S = 10
@@ -70,9 +70,8 @@ def tools() -> dict[str, Any]:
         said = output([name, *flag])
         version = said.strip().splitlines()[0] if said and said.strip() else None
         found[name] = None if path is None else {"path": path, "version": version}
-    usage = output(["iperf3", "--help"]) or ""
-    if "--client" in usage:
-        found["iperf3"]["lacks"] = [option for option in IPERF3_OPTIONS if option not in usage]
+    if found["iperf3"] is not None:
+        found["iperf3"]["lacks"] = lacking_options(output(["iperf3", "--help"]) or "")
     return found
 
 
