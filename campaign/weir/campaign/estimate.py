@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from weir.campaign.load import PlannedRun
 from weir.controlplane.config import ExperimentConfig, FlowConfig, PhaseConfig
@@ -73,15 +73,14 @@ class Estimate:
         how = "measured on finished runs" if self.measured else "assumed, until a run has finished"
         return f"{self.overhead_s:.0f} s per run in addition to its traffic, {how}"
 
-    def seconds(self, runs: Sequence[PlannedRun], running_s: Iterable[float], jobs: int) -> float:
-        """Seconds until these runs are done. Those that are running began `running_s` seconds ago.
+    def seconds(self, runs: Sequence[PlannedRun], running_s: Mapping[str, float], jobs: int) -> float:
+        """Seconds until these runs are done; `running_s` has how long those under way have run, by key.
 
         `runs` includes the running ones.
         """
-        each = [self.of_run(run) for run in runs]
-        whole, longest = sum(each), max(each, default=0.0)
+        left = [max(0.0, self.of_run(run) - running_s.get(run.key, 0.0)) for run in runs]
         lanes = max(1, min(jobs, len(runs)))
-        return max(0.0, min(longest, whole), (whole - sum(running_s)) / lanes) if runs else 0.0
+        return max(max(left, default=0.0), sum(left) / lanes)
 
 
 def assumed_virtual_s(run: PlannedRun) -> float:

@@ -35,7 +35,7 @@ def test_every_run_of_a_shipped_campaign_is_runnable_and_the_quick_grid_takes_at
     whole, quick = load_campaign(path), load_campaign(path, quick=True)
     for run in (*whole.runs, *quick.runs):
         check_runnable(run.experiment, path)
-    seconds = Estimate().seconds(quick.runs, [], 1)
+    seconds = Estimate().seconds(quick.runs, {}, 1)
     print(f"{len(quick.runs)} of {len(whole.runs)} runs, {seconds / 60:.0f} minutes")
     assert seconds <= 30 * 60
 

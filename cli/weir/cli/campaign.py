@@ -347,7 +347,7 @@ def _announce(
 
     left = [run for run in campaign.runs if not store.path_of(run).is_dir()]
     resumed = f", {done} of them done" if done else ""
-    time_left = duration_text(estimate.seconds(left, [], jobs))
+    time_left = duration_text(estimate.seconds(left, {}, jobs))
     notes.print(
         Text.assemble(
             (campaign.name, "bold"),
@@ -368,7 +368,7 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
     done = store.done()
     estimate = estimate_from(campaign, outcomes(campaign, done))
     left = [run for run in campaign.runs if run.key not in done]
-    seconds = estimate.seconds(left, [], jobs)
+    seconds = estimate.seconds(left, {}, jobs)
     if as_json:
         plan = {
             "name": campaign.name,

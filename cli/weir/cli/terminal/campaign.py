@@ -79,7 +79,7 @@ class LiveView(TerminalBar):
     def tick(self) -> None:
         """Update the bar and the time left."""
         now = time.monotonic()
-        running = [now - started_at for started_at in self._started_at.values()]
+        running = {key: now - started_at for key, started_at in self._started_at.items()}
         left_s = self._estimate.seconds(list(self._left.values()), running, self._jobs)
         shown = f"{duration_text(left_s)} left" if self._left else ""
         self._progress.update(self._task, completed=self._complete, left=shown)
