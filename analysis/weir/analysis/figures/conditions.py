@@ -49,8 +49,8 @@ RATE, RTT = 0, 1
 
 def conditions(flows: Sequence[FlowRecord]) -> list[Condition | None]:
     """The condition of each flow; rounded, so that equal ones compare equal. None without rate or RTT."""
-    at_once = Counter((flow.run, flow.scenario) for flow in flows)
-    return [_condition(flow.factors, at_once[flow.run, flow.scenario]) for flow in flows]
+    at_once = Counter((flow.run, flow.scenario, flow.phase) for flow in flows)
+    return [_condition(flow.factors, at_once[flow.run, flow.scenario, flow.phase]) for flow in flows]
 
 
 def _condition(factors: Mapping[str, float], at_once: int) -> Condition | None:

@@ -41,6 +41,7 @@ from weir.analysis.figures import (
     tree_figure,
     write_study,
 )
+from weir.analysis.figures.conditions import conditions
 from weir.analysis.result import analyse
 from weir.analysis.statistics import box, decision_tree, heat_map, share
 from weir.rundir.errors import RunFileError
@@ -117,6 +118,19 @@ def test_a_study_has_the_figures_of_the_published_studies(made_up: Study) -> Non
         ),
     }
     assert len({item.name for item in made_up.tables}) == len(made_up.tables)
+
+
+def test_flows_of_two_phases_are_not_compared_as_if_they_had_been_at_once() -> None:
+    """A campaign's scenario is its cell, whose runs may have several phases."""
+    found = [
+        replace(flow, run="r1", phase=phase, throughput_bps=mbps * 1e6)
+        for phase, rates in (("shared", (1.0, 1.0)), ("separate", (10.0, 10.0)))
+        for flow, mbps in zip(flows("cell", "bbr", 1e6, 40.0, 20.0, 1), rates, strict=False)
+    ]
+    page = study(Records(tuple(found), (), ()), "Phases")
+    assert figure(page, "jain").rows == (("Jain's index", "cell", 1.0), ("Jain's index", "cell", 1.0))
+    at_once = [at[-1] for at in conditions(found) if at is not None]
+    assert at_once == [2, 2, 2, 2]
 
 
 def test_distributions_of_many_scenarios_are_drawn_by_congestion_control_alone() -> None:

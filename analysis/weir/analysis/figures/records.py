@@ -45,6 +45,8 @@ class FlowRecord:
     delivery_rates_bps: Floats = field(default_factory=lambda: np.empty(0))
     """Delivery rates of payload: samples of a capture at the sender, empty for a run."""
     factors: Mapping[str, float] = field(default_factory=dict)
+    phase: str = ""
+    """Its phase; flows of two phases are never at the same time, and a capture has one."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def _of_result(
         goodput_bps=flow.goodput_bps,
         delays_s=delays_s,
         factors=factors,
+        phase=flow.phase,
     )
 
 

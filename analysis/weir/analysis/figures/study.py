@@ -123,7 +123,7 @@ def study(records: Records, title: str) -> Study:
         Section(
             "throughput",
             "Throughput and fairness",
-            "Frame bytes received. Jain's index over the measured flows of a run: 1 is fair.",
+            "Frame bytes received. Jain's index over the measured flows of a run's phase: 1 is fair.",
             (
                 *_by_cc(flows, THROUGHPUT),
                 *_delivery(flows),
@@ -236,12 +236,12 @@ def _correlation(records: Records) -> tuple[Figure, ...]:
 
 
 def _fairness(flows: Sequence[FlowRecord]) -> tuple[Figure, ...]:
-    rates: dict[tuple[str, str], list[float]] = {}
+    rates: dict[tuple[str, str, str], list[float]] = {}
     for flow in flows:
         if flow.throughput_bps is not None:
-            rates.setdefault((flow.scenario, flow.run), []).append(flow.throughput_bps)
+            rates.setdefault((flow.scenario, flow.run, flow.phase), []).append(flow.throughput_bps)
     values: dict[str, dict[str, list[float | None]]] = {"Jain's index": {}}
-    for (scenario, _), its in rates.items():
+    for (scenario, _, _), its in rates.items():
         if len(its) > 1:
             values["Jain's index"].setdefault(scenario, []).append(jain_index(its))
     return _boxed("jain", "Jain's index by scenario", values, "Jain's index")

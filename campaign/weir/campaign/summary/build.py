@@ -142,10 +142,19 @@ def _of_flows(runs: Sequence[Sequence[FlowRecord]]) -> Iterator[FigureValue]:
                 for flows in runs
             ]
             yield _median(name, subject, unit, by_run)
-    rates = [[flow.throughput_bps for flow in flows if flow.throughput_bps is not None] for flows in runs]
-    indices = [[index] for its in rates if len(its) > 1 and (index := jain_index(its)) is not None]
-    if indices:
+    indices = [_jain_indices(flows) for flows in runs]
+    if any(indices):
         yield _median("Jain's index", ALL_FLOWS, "1", indices)
+
+
+def _jain_indices(flows: Sequence[FlowRecord]) -> list[float]:
+    """Jain's index of each phase of a run with two flows or more: those of two phases share nothing."""
+    rates: dict[str, list[float]] = {}
+    for flow in flows:
+        if flow.throughput_bps is not None:
+            rates.setdefault(flow.phase, []).append(flow.throughput_bps)
+    found = [jain_index(its) for its in rates.values() if len(its) > 1]
+    return [index for index in found if index is not None]
 
 
 def _of_pairs(runs: Sequence[Sequence[PairRecord]]) -> Iterator[FigureValue]:

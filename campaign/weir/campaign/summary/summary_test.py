@@ -163,6 +163,26 @@ def test_an_invalid_run_is_named_and_in_no_figure(
     assert figure(cell, "throughput", "bbr").n == 6
 
 
+def test_flows_of_two_phases_of_a_run_are_no_competitors(
+    tmp_path: Path, shape: dict[str, Any], campaign: Campaign
+) -> None:
+    made = made_up(campaign, tmp_path, shape, lambda _run, _flow: 1.0)
+    for outcome in made:
+        file = outcome.path / "result.json"
+        result = json.loads(file.read_text())
+        result["flows"] += [
+            flow | {"phase": "faster", "id": f"faster/{flow['name']}", "throughput_bps": 2e7}
+            for flow in result["flows"]
+        ]
+        file.write_text(json.dumps(result))
+    found = [read_outcome(outcome.path, campaign.limits) for outcome in made]
+    page, summary = page_and_summary(campaign, found)
+    index = figure(summary.cells[0], "Jain's index", "all flows")
+    assert (index.value, index.n, index.runs) == (1.0, 14, 7)
+    (drawn,) = [its for its in page.tables if its.name == "jain"]
+    assert {row[-1] for row in drawn.rows} == {1.0}
+
+
 def test_a_digest_over_all_runs_exists_once_each_has_one(
     tmp_path: Path, shape: dict[str, Any], campaign: Campaign
 ) -> None:
