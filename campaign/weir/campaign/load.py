@@ -23,12 +23,13 @@ from weir.campaign.config import (
     QuickConfig,
     QuickPartConfig,
 )
-from weir.campaign.variables import Variables
+from weir.campaign.variables import Variables, mentioned
 from weir.controlplane.config import (
     BackgroundConfig,
     ConfigError,
     ExperimentConfig,
     FlowConfig,
+    Location,
     Problem,
     Source,
     experiment_of,
@@ -198,7 +199,10 @@ def parse_campaign(
     """Read and expand a campaign from YAML text, as `load_campaign` does; raises ConfigError."""
     source = Source.parse(text, filename)
     overrides = overrides or Overrides()
-    config = _with_kernels(config_of(source), overrides.kernels, filename)
+    config = config_of(source)
+    if without_effect := list(_without_effect(config, source)):
+        raise source.error(without_effect)
+    config = _with_kernels(config, overrides.kernels, filename)
     if quick and config.quick is None:
         raise ConfigError([f"{filename}: quick: missing; valid: what --quick changes, such as repeats"])
     template = {key: value for key, value in source.data.items() if key not in KEYS}
@@ -218,6 +222,12 @@ def parse_campaign(
         message = f"{sum(grid.size for grid in grids)} runs are too many; valid: at most {MAX_RUNS}"
         raise source.error([Problem(("matrix",), message)])
     runs = tuple(run for grid in grids for run in _runs(grid, template, source))
+    if different := next((run for run in runs if run.experiment.name != runs[0].experiment.name), None):
+        message = (
+            f"is {runs[0].experiment.name!r} in one cell and {different.experiment.name!r} in another; "
+            "valid: the same in all, as it names the campaign's folder"
+        )
+        raise source.error([Problem(("name",), message)])
     axes: dict[str, dict[str, None]] = {}
     for grid in grids:
         for name, by_label in grid.axes.items():
@@ -257,6 +267,49 @@ def config_of(source: Source) -> CampaignConfig:
     if problems or config is None:
         raise source.error(problems)
     return config
+
+
+def _without_effect(config: CampaignConfig, source: Source) -> Iterator[Problem]:
+    """Variables of labels and parts that change nothing, so that runs would not be what their cell says.
+
+    Nothing in the file uses them, as after a typo; or an axis sets the same variable.
+    """
+    used = sorted(mentioned(source.data))
+    grids = [((), config.matrix)] + [(("parts", label), part.matrix) for label, part in config.parts.items()]
+    for at, matrix in grids:
+        axes = {**config.matrix, **matrix}
+        sets = {name: _set_by(name, axis) for name, axis in axes.items()}
+        for axis, labels in matrix.items():
+            others = {name: other for other in axes if other != axis for name in sets[other]}
+            if not isinstance(labels, dict):
+                if at and axis in others:
+                    yield from _idle((*at, "matrix", axis), axis, used, others)
+                continue
+            for label, variables in labels.items():
+                for name in variables:
+                    where: Location = (*at, "matrix", axis, label, name)
+                    yield from _idle(where, name, [*used, KERNEL] if axis == KERNEL else used, others)
+        if at:
+            by_axis = {name: axis for axis, names in sets.items() for name in names}
+            for name in config.parts[at[1]].variables:
+                yield from _idle((*at, "variables", name), name, used, by_axis)
+
+
+def _set_by(name: str, axis: Any) -> set[str]:
+    """The variables that an axis sets."""
+    return {name}.union(*axis.values()) if isinstance(axis, dict) else {name}
+
+
+def _idle(
+    location: Location, name: str, used: Collection[str], by_axis: Mapping[str, str]
+) -> Iterator[Problem]:
+    """A problem if nothing uses the variable that is set at a location, or an axis sets it too."""
+    if name in by_axis:
+        message = f"axis {by_axis[name]} sets ${name} as well; valid: one of the two"
+        yield Problem(location, message)
+    elif name not in used:
+        message = f"nothing uses ${name}{nearest(name, used)}; valid: a variable that the file uses"
+        yield Problem(location, message)
 
 
 def _of_name(problem: Problem) -> Problem:
@@ -398,7 +451,7 @@ def _runs(grid: _Grid, template: dict[str, Any], source: Source) -> Iterator[Pla
                 inputs=inputs,
             )
     for name, by_label in grid.axes.items():
-        set_by_axis = {name}.union(*by_label.values()) if name in grid.labelled else {name}
+        set_by_axis = _set_by(name, by_label) if name in grid.labelled else {name}
         if name != PART and not set_by_axis & used:
             wanted = " or ".join(f"${key}" for key in sorted(set_by_axis)) or "a variable of its labels"
             message = f"changes nothing; valid: an experiment that uses {wanted}"

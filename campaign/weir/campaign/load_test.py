@@ -161,6 +161,11 @@ def test_the_digest_of_a_run_covers_every_value_but_not_the_description() -> Non
             "rate: 5 Mbit/s",
             "c.yaml:5: matrix.rate: changes nothing; valid: an experiment that uses $rate",
         ),
+        (
+            "name: small",
+            "name: $cc",
+            "c.yaml:2: name: is 'cubic' in one cell and 'bbr' in another; valid: the same in all, ",
+        ),
         ("repeats: 2", "repeats: 0", "c.yaml:9: repeats: 0 is out of range; valid: 1 to 10000"),
         ("repeats: 2", "repeats: 10000000", "c.yaml:9: repeats: 10000000 is out of range; valid: 1 to 10000"),
         ("repeats: 2", "repeats: two", "c.yaml:9: repeats: 'two' is not a whole number; valid: 1 to 10000"),
@@ -247,6 +252,50 @@ parts:
     quick: {matrix: {rate: [20 Mbit/s]}, variables: {duration: 2 s}}
 """
 ).replace("quick: {matrix: {rate: [20 Mbit/s]}, repeats: 1", "quick: {repeats: 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "line"),
+    [
+        (
+            # Its flow would have $cc of `variables`, whatever the label says.
+            TEXT.replace("{duration: 3 s}", "{duration: 3 s, cc: cubic}"),
+            "mixed: {cc: bbr,",
+            "mixed: {c: bbr,",
+            "c.yaml:8: matrix.scenario.mixed.c: nothing uses $c (did you mean 'cc'?); "
+            "valid: a variable that the file uses",
+        ),
+        (
+            TEXT,
+            "mixed: {cc: bbr,",
+            "mixed: {cc: bbr, rate: 5 Mbit/s,",
+            "c.yaml:8: matrix.scenario.mixed.rate: axis rate sets $rate as well; valid: one of the two",
+        ),
+        (
+            PARTS,
+            "{duration: 7 s}",
+            "{duratoin: 7 s}",
+            "c.yaml:23: parts.rates.variables.duratoin: nothing uses $duratoin (did you mean 'duration'?); "
+            "valid: a variable that the file uses",
+        ),
+        (
+            PARTS,
+            "{duration: 7 s}",
+            "{cc: bbr}",
+            "c.yaml:23: parts.rates.variables.cc: axis scenario sets $cc as well; valid: one of the two",
+        ),
+        (
+            PARTS,
+            "    matrix: {rate: [10 Mbit/s, 20 Mbit/s]}",
+            "    matrix: {rate: [10 Mbit/s, 20 Mbit/s], cc: [bbr]}",
+            "c.yaml:22: parts.rates.matrix.cc: axis scenario sets $cc as well; valid: one of the two",
+        ),
+    ],
+)
+def test_a_variable_of_a_label_or_part_that_changes_nothing_is_a_mistake(
+    text: str, old: str, new: str, line: str
+) -> None:
+    assert line in lines(text.replace(old, new, 1))
 
 
 def test_parts_are_separate_grids_that_each_include_the_common_matrix() -> None:

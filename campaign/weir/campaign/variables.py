@@ -15,6 +15,16 @@ MAX_DEPTH = 16
 """Depth to which variables may refer to variables."""
 
 
+def mentioned(node: Any) -> set[str]:
+    """The variables that the strings of a parsed file name, whether they exist or not."""
+    if isinstance(node, dict | list):
+        return set().union(*map(mentioned, node.values() if isinstance(node, dict) else node))
+    if not isinstance(node, str):
+        return set()
+    names = (match["bare"] or match["braced"] for match in _ANY.finditer(node))
+    return {name for name in names if name}
+
+
 class Variables:
     """Values by name. Records the variables used and the problems found during substitution."""
 
