@@ -17,7 +17,7 @@ from weir.api.run import Run
 from weir.api.table import Table, flat, from_rows
 from weir.campaign.config import CampaignConfig
 from weir.campaign.errors import CampaignError
-from weir.campaign.load import config_of
+from weir.campaign.load import PART, config_of
 from weir.campaign.outcome import Outcome, read_outcome
 from weir.campaign.page import agreement, lateness_p99_ms
 from weir.controlplane.config import Source, read_text
@@ -113,9 +113,9 @@ class Campaign:
 
     def _order(self, outcome: Outcome) -> tuple[tuple[tuple[int, str], ...], int]:
         """Sorts runs by the labels of their cells as the file lists them, then by repeat."""
-        axes: dict[str, list[str]] = {"part": list(self._config.parts)}
-        for matrix in (self._config.matrix, *(part.matrix for part in self._config.parts.values())):
-            axes |= {name: [str(label) for label in axis] for name, axis in matrix.items()}
+        part = self._config.parts.get(outcome.cell.get(PART, ""))
+        matrix = {PART: self._config.parts, **self._config.matrix, **(part.matrix if part else {})}
+        axes = {name: [str(label) for label in axis] for name, axis in matrix.items()}
         places = tuple(
             (axes[name].index(label) if label in axes.get(name, ()) else len(axes.get(name, ())), label)
             for name, label in outcome.cell.items()

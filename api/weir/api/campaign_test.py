@@ -52,6 +52,20 @@ def test_a_campaign_is_its_complete_runs_in_the_order_of_its_matrix(
     assert [dict(run.cell) for run in campaign] == [dict(run.cell) for run in planned.runs]
 
 
+def test_parts_with_other_labels_of_one_axis_each_keep_their_order(tmp_path: Path) -> None:
+    parts = (
+        "parts: {deep: {matrix: {policer: [4 BDP, 3 BDP, 1 BDP]}},"
+        " shallow: {matrix: {policer: [1 BDP, 3 BDP]}}}"
+    )
+    text = TEXT.replace("  policer: [2 BDP, 1 BDP]\n", "") + parts + "\n"
+    folder = tmp_path / "buffers"
+    folder.mkdir()
+    planned = parse_campaign(text)
+    made_up(planned, folder, simulated(tmp_path))
+    (folder / CAMPAIGN_FILE).write_text(text)
+    assert [run.run_id for run in weir.open_campaign(folder)] == [run.key for run in planned.runs]
+
+
 def test_the_table_has_the_rows_of_the_page(made: tuple[Path, Campaign, list[Outcome]]) -> None:
     folder, planned, found = made
     (page,) = [
