@@ -120,6 +120,11 @@ class PlannedRun:
         return {name for name in names if f"CONFIG_NET_SCH_{name.upper()}=y" not in kernel.config}
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it has a measured flow, without which the page has no figure of it."""
+        return any(flow.measured for flow in self.experiment.flows)
+
+    @property
     def traffic_s(self) -> float:
         """Duration of the traffic of all phases, in seconds."""
         return len(self.experiment.effective_phases()) * self.experiment.phase_duration / _NS

@@ -191,8 +191,9 @@ def campaign_command(
     if scheduler is None:
         jobs = _fitting(campaign, jobs, memory_mb, notes)
     store = Store(campaign, runs)
-    if left_out:
-        notes.print(f"weir: {left_out}", highlight=False, markup=False, soft_wrap=True)
+    for note in (left_out, _unmeasured(campaign)):
+        if note:
+            notes.print(f"weir: {note}", highlight=False, markup=False, soft_wrap=True)
     if dry_run:
         return _show_plan(store, jobs, as_json=as_json, console=console)
     with store, contextlib.ExitStack() as stack:
@@ -264,6 +265,18 @@ def _on_kernels(campaign: Campaign, memory_mb: int, dry_run: bool, notes: Consol
             raise InputError(message) from error
         notes.print(f"weir: {message}", style="yellow", highlight=False, markup=False, soft_wrap=True)
         return campaign, ""
+
+
+def _unmeasured(campaign: Campaign) -> str:
+    """A sentence about cells without a measured flow, of which the page has no figure; may be empty."""
+    cells = [runs for runs in campaign.cells() if not runs[0].is_measured]
+    if not cells:
+        return ""
+    where = plural(len(cells), "cell") if len(cells) < len(campaign.cells()) else "the campaign"
+    return (
+        f"no flow of {where} has `measured: true`, so its runs are listed, and in no figure; "
+        "valid: measured: true in the TCP flows that the figures are of"
+    )
 
 
 def _fitting(campaign: Campaign, jobs: int, memory_mb: int, notes: Console) -> int:

@@ -205,7 +205,7 @@ class FlowConfig(_Model):
     duration: DurationNs
     """How long the flow sends."""
     measured: StrictBool = False
-    """Whether the flow is one of those that the detectors compare pairwise."""
+    """Whether the flow is in a campaign's figures, and the detectors compare it with others pairwise."""
     rate: RateBps | None = None
     """Application limit: the sender writes no faster than this on average, 131 kB at a time (`writes` has
     other sizes). Of UDP, the rate of its payload."""
