@@ -120,6 +120,15 @@ def test_a_study_has_the_figures_of_the_published_studies(made_up: Study) -> Non
     assert len({item.name for item in made_up.tables}) == len(made_up.tables)
 
 
+def test_a_page_leaves_no_table_of_the_page_before_it(made_up: Study, tmp_path: Path) -> None:
+    write_study(made_up, tmp_path)
+    (tmp_path / "data" / "mine.csv").write_text("of the user")
+    smaller = replace(made_up, sections=made_up.sections[:1])
+    write_study(smaller, tmp_path)
+    names = {path.stem for folder in ("data", "figures") for path in (tmp_path / folder).iterdir()}
+    assert names == {item.name for item in smaller.tables} | {"mine"}
+
+
 def test_flows_of_two_phases_are_not_compared_as_if_they_had_been_at_once() -> None:
     """A campaign's scenario is its cell, whose runs may have several phases."""
     found = [

@@ -24,6 +24,8 @@ from weir.rundir.whole_files import write_whole
 
 _HERE = Path(__file__).parent
 _CODE = re.compile(r"`([^`]+)`")
+_LINKS = re.compile(r'<p class="files">(.*?)</p>')
+_FILE = re.compile(r'<a href="((?:data|figures)/[^"/]+\.(?:csv|svg))">')
 
 
 class DrawingError(RuntimeError):
@@ -57,9 +59,11 @@ def render_study(study: Study, *, files: bool = True, drawn: bool = True) -> str
 def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
     """Write `index.html`, `data/*.csv` and `figures/*.svg`; returns the page's path and warnings.
 
-    Chromium draws the SVG files; without it there are none, and a warning. Raises OSError.
+    Chromium draws the SVG files; without it there are none, and a warning. Files of the page that was there
+    before, and of which this one has none, are removed: their numbers are those of other runs. Raises OSError.
     """
-    data, figures = directory / "data", directory / "figures"
+    data, figures, page = directory / "data", directory / "figures", directory / "index.html"
+    before = _linked_from(page.read_text(encoding="utf-8", errors="replace")) if page.is_file() else set()
     data.mkdir(parents=True, exist_ok=True)
     for item in study.tables:
         write_whole(data / f"{item.name}.csv", as_csv(item).encode())
@@ -73,9 +77,16 @@ def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
         figures.mkdir(exist_ok=True)
     for name, drawing in drawings.items():
         write_whole(figures / f"{name}.svg", drawing.encode())
-    page = directory / "index.html"
-    write_whole(page, render_study(study, drawn=bool(drawings)).encode())
+    rendered = render_study(study, drawn=bool(drawings))
+    write_whole(page, rendered.encode())
+    for name in before - _linked_from(rendered):
+        (directory / name).unlink(missing_ok=True)
     return page, warnings
+
+
+def _linked_from(text: str) -> set[str]:
+    """The files of tables and figures that the text of a page links to."""
+    return {name for links in _LINKS.findall(text) for name in _FILE.findall(links)}
 
 
 def as_csv(item: Table) -> str:
