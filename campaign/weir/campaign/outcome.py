@@ -75,7 +75,17 @@ def read_outcome(path: Path, limits: LimitsConfig) -> Outcome:
             invalid_reasons=reasons if result["complete"] else (*reasons, "the run is not complete"),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CampaignError(f"{result_file}: {error!r}; valid: the result of a complete run") from error
+        raise CampaignError(
+            f"{result_file}: {_said(error)}; valid: a complete run (`weir report {path}` makes the result "
+            f"anew from captures), or no {path.name} at all, and `weir campaign` makes the run again"
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    """What is wrong with a result, in words."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def over_limits(manifest: Manifest, result: Mapping[str, Any], limits: LimitsConfig) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,8 +81,19 @@ def page_and_summary(campaign: Campaign, found: Sequence[Outcome]) -> tuple[Stud
         f"{plural(unexplained, 'packet')} unexplained{left_out}{_virtual_time(found)}"
     )
     sections = (*published, *own_sections, *general.sections, _for_programs(summary))
-    page = Study(campaign.name, meta, tuple(section for section in sections if section.items), general.notes)
+    notes = (*general.notes, *_without_series(valid))
+    page = Study(campaign.name, meta, tuple(section for section in sections if section.items), notes)
     return page, summary
+
+
+def _without_series(valid: Sequence[Outcome]) -> Iterator[str]:
+    """A note on runs whose values over time were deleted, so that no delay of theirs is in a distribution."""
+    runs = [o.key for o in valid if o.measured and not RunDirectory(o.path).series.is_file()]
+    if runs:
+        yield (
+            f"{plural(len(runs), 'run')} without series.parquet, first {runs[0]}: in no distribution of "
+            "delays; `weir report` with the run's directory makes the file anew from captures"
+        )
 
 
 def _for_programs(summary: Summary) -> Section:

@@ -60,7 +60,7 @@ def write_study(study: Study, directory: Path) -> tuple[Path, tuple[str, ...]]:
     """Write `index.html`, `data/*.csv` and `figures/*.svg`; returns the page's path and warnings.
 
     Chromium draws the SVG files; without it there are none, and a warning. Files of the page that was there
-    before, and of which this one has none, are removed: their numbers are those of other runs. Raises OSError.
+    before, and of which this one has none, are removed, as they are of other runs. Raises OSError.
     """
     data, figures, page = directory / "data", directory / "figures", directory / "index.html"
     before = _linked_from(page.read_text(encoding="utf-8", errors="replace")) if page.is_file() else set()

@@ -10,6 +10,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from weir.campaign.errors import CampaignError
@@ -36,6 +38,11 @@ flows:
   - {name: cubic, from: two, to: client, duration: 1 s, measured: true, congestion_control: cubic}
   - {name: other, from: two, to: client, duration: 1 s, measured: true, congestion_control: cubic}
 """
+
+
+EMPTY_SERIES = pa.table(
+    {"kind": pa.array([], pa.string()), "phase": [], "subject": [], "time_s": [], "value": []}
+)
 
 
 def by_repeat(run: PlannedRun, flow: FlowConfig) -> float:
@@ -161,6 +168,35 @@ def test_an_invalid_run_is_named_and_in_no_figure(
     assert (cell.counts.complete, cell.counts.invalid, summary.counts.invalid) == (7, 1, 1)
     assert [run.invalid for run in cell.runs] == [("captures lost 1",)] + [()] * 6
     assert figure(cell, "throughput", "bbr").n == 6
+
+
+def test_runs_without_values_over_time_are_named_on_the_page(
+    tmp_path: Path, shape: dict[str, Any], campaign: Campaign
+) -> None:
+    found = made_up(campaign, tmp_path, shape, by_repeat)
+    note = f"{len(found)} runs without series.parquet, first {found[0].key}: in no distribution of delays"
+    assert page_and_summary(campaign, found)[0].notes[-1].startswith(note)
+    for outcome in found:
+        pq.write_table(EMPTY_SERIES, outcome.path / "series.parquet")
+    assert not any("series.parquet" in its for its in page_and_summary(campaign, found)[0].notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "No such file or directory"),
+        ("", "Expecting value: line 1 column 1"),
+        ("{}", "no 'invalid_reasons'"),
+    ],
+)
+def test_a_run_whose_result_is_lost_says_how_to_get_it_back(
+    tmp_path: Path, shape: dict[str, Any], campaign: Campaign, text: str | None, says: str
+) -> None:
+    path = made_up(campaign, tmp_path, shape)[0].path
+    (path / "result.json").unlink() if text is None else (path / "result.json").write_text(text)
+    with pytest.raises(CampaignError, match=re.escape(f"{path / 'result.json'}: {says}")) as caught:
+        read_outcome(path, campaign.limits)
+    assert f"`weir report {path}` makes the result anew" in str(caught.value)
 
 
 def test_flows_of_two_phases_of_a_run_are_no_competitors(
