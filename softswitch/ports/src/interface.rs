@@ -4,9 +4,10 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::arrivals::Source;
 use super::clocks::realtime_ns;
@@ -109,6 +110,10 @@ pub struct Interface {
     /// `tx_errors` when they were looked at last.
     errors_seen: u64,
     held: bool,
+    /// How often the port lost its interface; of one that only sends, how often the one that receives did.
+    losses: Arc<AtomicU64>,
+    /// Those of them after which this one's socket was opened.
+    losses_seen: u64,
 }
 
 struct Open {
@@ -137,7 +142,10 @@ impl Interface {
         threads: &SendThreads,
     ) -> Result<Self, OpenError> {
         let program = match reception {
-            Reception::Ring | Reception::Whole | Reception::Off { .. } => None,
+            Reception::Ring
+            | Reception::RingBesideSender
+            | Reception::Whole
+            | Reception::Off { .. } => None,
             Reception::Xdp => {
                 let loaded = Program::load(MAX_QUEUES);
                 Some(loaded.map_err(|error| OpenError::of_xdp(name, error))?)
@@ -160,8 +168,10 @@ impl Interface {
             reopening_failed: String::new(),
             errors_seen: 0,
             held: false,
+            losses: Arc::default(),
+            losses_seen: 0,
         };
-        if !port.try_open()? {
+        if !port.try_open()? && !port.only_sends() {
             warn!("port {number}: interface {name} is down, waiting for it");
         }
         Ok(port)
@@ -177,9 +187,10 @@ impl Interface {
         let max_frame_bytes = state.mtu_bytes + LINK_HEADER_BYTES;
         let (receiver, sender) = match &self.program {
             None => match self.reception {
-                Reception::Off { beside_xdp } => Receiver::open_off(&state, beside_xdp),
+                Reception::Off { queue_taken } => Receiver::open_off(&state, queue_taken),
                 Reception::Whole => Receiver::open_whole(&state),
-                Reception::Ring | Reception::Xdp => Receiver::open_ring(&state, &self.way),
+                Reception::RingBesideSender => Receiver::open_ring(&state, &self.way, true),
+                Reception::Ring | Reception::Xdp => Receiver::open_ring(&state, &self.way, false),
             }
             .map_err(refused)?,
             Some(program) => Receiver::open_xdp(&self.name, &state, program, self.queue_patience())
@@ -213,6 +224,7 @@ impl Interface {
 
     /// Reopens an interface that disappeared and has returned; to be called periodically.
     pub fn reopen_if_back(&mut self) {
+        self.close_if_lost();
         // While a send thread still holds the old socket, AF_XDP is in use.
         // The thread drops its reference to `sent` together with that socket.
         let closed = Arc::strong_count(&self.sent) == 1;
@@ -221,7 +233,9 @@ impl Interface {
         }
         match self.try_open() {
             Ok(true) => {
-                info!("port {}: interface {} is back", self.number, self.name);
+                if !self.only_sends() {
+                    info!("port {}: interface {} is back", self.number, self.name);
+                }
                 self.reopening_failed.clear();
             }
             Ok(false) | Err(OpenError::Missing { .. }) => {}
@@ -247,11 +261,39 @@ impl Interface {
     fn lost(&mut self, error: &io::Error) {
         self.give_up_waiting();
         self.end();
-        if self.open.take().is_some() {
+        if self.open.take().is_none() {
+            return;
+        }
+        if self.only_sends() {
+            debug!("port {}: closed for sending ({error})", self.number);
+        } else {
+            self.losses.fetch_add(1, Ordering::Release);
             warn!(
                 "port {}: interface {} is gone ({error}); frames to it are counted as tx_errors until it is back",
                 self.number, self.name
             );
+        }
+    }
+
+    /// From now on this port, which only sends, loses its interface when `receiving`, which is another thread's, does: before it
+    /// sends, nothing tells it, and by then the interface may have returned as another one.
+    pub fn follow(&mut self, receiving: &Self) {
+        self.losses = Arc::clone(&receiving.losses);
+        self.losses_seen = self.losses.load(Ordering::Acquire);
+    }
+
+    /// Whether another thread receives, and [`Interface::reopen_if_back`] is to be called although the interface is open.
+    pub fn only_sends(&self) -> bool {
+        matches!(self.reception, Reception::Off { .. })
+    }
+
+    /// Closes the socket that was opened before the receiving port lost the interface.
+    fn close_if_lost(&mut self) {
+        if self.only_sends() {
+            let losses = self.losses.load(Ordering::Acquire);
+            if std::mem::replace(&mut self.losses_seen, losses) != losses {
+                self.lost(&io::Error::from_raw_os_error(libc::ENETDOWN));
+            }
         }
     }
 

@@ -48,6 +48,11 @@ impl OpenError {
                 hint: "; packet sockets need CAP_NET_RAW: run as root or in a user and network namespace \
                        (`unshare --user --map-root-user --net`)",
             },
+            Some(libc::EMFILE) => Self::Refused {
+                interface,
+                error,
+                hint: "; each port has several, and several for each forwarding thread: allow more (`ulimit -n`)",
+            },
             _ => Self::Refused {
                 interface,
                 error,

@@ -26,10 +26,12 @@ pub enum Reception {
     Whole,
     /// Through AF_XDP, in place of the network stack: fast on cards whose driver has it. Only for the machine's root.
     Xdp,
+    /// As [`Reception::Ring`], but another thread sends through the interface's AF_XDP queue: this one has a packet socket.
+    RingBesideSender,
     /// Not at all: another thread receives what comes in, and this one only sends.
     Off {
-        /// The other thread receives through AF_XDP, so the interface's queue is not free for sending.
-        beside_xdp: bool,
+        /// Another thread has the interface's AF_XDP queue, so this one sends through a packet socket.
+        queue_taken: bool,
     },
 }
 
@@ -45,7 +47,11 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's.
-    pub(crate) fn open_ring(state: &InterfaceState, way: &Way) -> io::Result<(Self, Sender)> {
+    pub(crate) fn open_ring(
+        state: &InterfaceState,
+        way: &Way,
+        queue_taken: bool,
+    ) -> io::Result<(Self, Sender)> {
         let receive = match way {
             Way::Queueing => Receive::AllButOwn,
             Way::Fastest | Way::Departures(_) => Receive::Inbound,
@@ -55,7 +61,7 @@ impl Receiver {
         let sender = match way {
             Way::Departures(all) => Sender::Departures(DepartureSender::open(all, state.index)?),
             Way::Queueing => Sender::Queueing(QueueingSender::new(ring.socket()?)),
-            Way::Fastest => Sender::open(state.index, state.mtu_bytes)?,
+            Way::Fastest => open_sender(state, queue_taken)?,
         };
         Ok((Self::Ring(ring), sender))
     }
@@ -64,13 +70,11 @@ impl Receiver {
     ///
     /// # Errors
     /// The kernel's.
-    pub(crate) fn open_off(state: &InterfaceState, beside_xdp: bool) -> io::Result<(Self, Sender)> {
-        let sender = if beside_xdp {
-            Sender::Packet(PacketSender::open(state.index)?)
-        } else {
-            Sender::open(state.index, state.mtu_bytes)?
-        };
-        Ok((Self::Off, sender))
+    pub(crate) fn open_off(
+        state: &InterfaceState,
+        queue_taken: bool,
+    ) -> io::Result<(Self, Sender)> {
+        Ok((Self::Off, open_sender(state, queue_taken)?))
     }
 
     /// Opens a packet ring whose frames stay whole, and what sends them.
@@ -142,5 +146,14 @@ impl Receiver {
             Self::Xdp(receiver) => (None, Some(receiver.poll_fds())),
         };
         ring.into_iter().chain(receiver.into_iter().flatten())
+    }
+}
+
+/// The fastest sender; a queue that is another thread's is not waited for.
+fn open_sender(state: &InterfaceState, queue_taken: bool) -> io::Result<Sender> {
+    if queue_taken {
+        PacketSender::open(state.index).map(Sender::Packet)
+    } else {
+        Sender::open(state.index, state.mtu_bytes)
     }
 }

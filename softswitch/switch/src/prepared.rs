@@ -222,8 +222,8 @@ fn start(threads: &mut SendThreads) -> Result<(), RunError> {
 
 /// Opens the ports' interfaces for each of several forwarding threads. One of them receives from a port, and all send through it.
 ///
-/// The one that receives is the last to open it: what it receives leaves through other ports as a rule, and only the first to
-/// open an interface has its AF_XDP queue for sending, where the others have packet sockets.
+/// An interface has one AF_XDP queue for sending. The next thread has it, because what the receiving one receives leaves through
+/// other ports as a rule; the others have packet sockets.
 fn open_for_each(
     forward_threads: usize,
     threads: &SendThreads,
@@ -232,18 +232,18 @@ fn open_for_each(
     let mut of_threads: Vec<Vec<Interface>> = Vec::new();
     of_threads.resize_with(forward_threads, Vec::new);
     for (index, port) in ports.iter().enumerate() {
-        let only_sends = Reception::Off {
-            beside_xdp: port.reception == Reception::Xdp,
-        };
-        for turn in 1..=forward_threads {
-            let reception = if turn == forward_threads {
-                port.reception
-            } else {
-                only_sends
-            };
-            let opened = Interface::open(port.number, &port.interface, reception, threads)?;
-            of_threads[(index + turn) % forward_threads].push(opened);
+        let open = |reception| Interface::open(port.number, &port.interface, reception, threads);
+        let receiving = open(match port.reception {
+            Reception::Ring if forward_threads > 1 => Reception::RingBesideSender,
+            reception => reception,
+        })?;
+        for turn in 1..forward_threads {
+            let queue_taken = turn > 1 || port.reception == Reception::Xdp;
+            let mut sending = open(Reception::Off { queue_taken })?;
+            sending.follow(&receiving);
+            of_threads[(index + turn) % forward_threads].push(sending);
         }
+        of_threads[index % forward_threads].push(receiving);
     }
     Ok(of_threads)
 }

@@ -187,6 +187,10 @@ def main(binary: str, blob: str, p4info: str, folder: str, receive: str, threads
         seen = statistics(stats).get("ports", [])
         return sum(port[name] for port in seen for name in names)
 
+    def totals_of(number: int, *names: str) -> int:
+        seen = statistics(stats)["ports"][number - 1]
+        return sum(seen[name] for name in names)
+
     with (
         SwitchProcess(Path(binary), *ports, "--stats", str(stats), *several) as switch,
         HostileClient(switch.address) as client,
@@ -227,6 +231,17 @@ def main(binary: str, blob: str, p4info: str, folder: str, receive: str, threads
         send_at_once(PORTS[:2], range(100))
         wait_until(lambda: all(len(again.numbers[port]) == 100 for port in (1, 2)), "packets arrived again")
         again.stop()
+
+        # Now nothing is sent to the interface while it is away.
+        run("ip", "link", "delete", "s3")
+        wait_until(lambda: not statistics(stats)["ports"][2]["up"], "the interface was gone")
+        add_link(3)
+        wait_until(lambda: bool(statistics(stats)["ports"][2]["up"]), "the interface was back")
+        before = statistics(stats)["ports"][2]
+        send_at_once(PORTS[:2], range(100))
+        tried = before["tx_packets"] + before["tx_errors"] + 200
+        wait_until(lambda: totals_of(3, "tx_packets", "tx_errors") >= tried, "packets left again")
+        result["lost_after_return"] = totals_of(3, "tx_errors") - before["tx_errors"]
         result["exit_code"] = switch.stop()
     result["last"] = statistics(stats)
     print(json.dumps(result))

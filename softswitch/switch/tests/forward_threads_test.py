@@ -70,6 +70,16 @@ def test_an_interface_that_returns_is_used_again_by_all_threads(seen: dict[str, 
     assert dataplane["received"] == sum(port["rx_packets"] for port in ports)
 
 
+def test_each_thread_notices_that_an_interface_went_and_returned_while_it_sent_nothing_there(
+    seen: dict[str, Any],
+) -> None:
+    assert seen["lost_after_return"] == 0
+
+
+def test_no_thread_waits_for_a_queue_that_another_one_sends_through(seen: dict[str, Any]) -> None:
+    assert "AF_XDP is not available: Device or resource busy" not in seen["log"]
+
+
 @pytest.mark.parametrize(
     ("case", "words"),
     [

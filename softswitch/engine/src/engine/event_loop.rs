@@ -310,7 +310,9 @@ impl<F: Forwarder> EventLoop<F> {
                 // A full interface is polled for room.
                 (interface.is_sending() && interface.full_fd().is_none()).then_some(soon_ns)
             };
-            wake_at_ns = wake_at_ns.into_iter().chain(again_at_ns).min();
+            let follow_at_ns = interface.only_sends().then_some(self.reopen_at_ns);
+            let at_ns = again_at_ns.into_iter().chain(follow_at_ns);
+            wake_at_ns = at_ns.chain(wake_at_ns).min();
         }
         for fd in core.interfaces.iter().filter_map(Interface::full_fd) {
             self.waits.add_room(fd);

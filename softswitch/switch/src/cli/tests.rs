@@ -91,6 +91,18 @@ fn mistakes_are_named_with_what_is_valid() {
 }
 
 #[test]
+fn each_forwarding_thread_needs_a_port() {
+    let refused = |ports: &[&str]| {
+        let arguments = ["weir-switch", "--forward-threads", "3"].iter();
+        let cli = Cli::try_parse_from(arguments.chain(ports)).unwrap();
+        cli.port_configs().unwrap_err().to_string()
+    };
+    assert!(refused(&[]).ends_with("so at most 1 are valid"));
+    let two = refused(&["--port", "1=a", "--port", "2=b"]);
+    assert!(two.ends_with("so at most 2 are valid"), "{two}");
+}
+
+#[test]
 fn ports_must_be_distinct_and_not_reserved() {
     let check = |arguments: &[&str]| {
         let arguments = ["weir-switch"].iter().chain(arguments);

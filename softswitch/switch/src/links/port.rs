@@ -81,7 +81,8 @@ pub enum PortError {
     },
     /// More threads than ports.
     #[error(
-        "--forward-threads {threads} for {ports} ports; each thread receives from at least one, so at most {ports} are valid"
+        "--forward-threads {threads} for {ports} ports; each thread receives from at least one, so at most {most} are valid",
+        most = ports.max(&1)
     )]
     Idle {
         /// Ports.
