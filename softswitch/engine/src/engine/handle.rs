@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Access to the dataplane threads from others: their state ([`Core`]) and how operations on it reach them ([`Handle`]).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::oneshot;
 use tonic::Status;
@@ -41,10 +40,29 @@ pub(super) struct Access<F> {
     pub(super) waker: Arc<Waker>,
 }
 
+impl<F> Access<F> {
+    /// Hands `operation` to the thread; its result is received when the thread has run it.
+    fn submit<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Core<F>) -> R + Send + 'static,
+    ) -> Result<oneshot::Receiver<R>, Stopped> {
+        let (reply, result) = oneshot::channel();
+        let command: Command<F> = Box::new(move |core| {
+            // The caller may have been dropped meanwhile; then nobody receives the result.
+            let _ = reply.send(operation(core));
+        });
+        self.commands.send(command).map_err(|_| Stopped)?;
+        self.waker.wake();
+        Ok(result)
+    }
+}
+
 /// Runs operations on the dataplane threads.
 pub struct Handle<F = Node> {
     /// One for each thread; at least one.
     pub(super) threads: Arc<[Access<F>]>,
+    /// Held while an operation is handed to all threads.
+    pub(super) for_each: Arc<Mutex<()>>,
     pub(super) notifications_lost: Arc<AtomicU64>,
     pub(super) send_threads: Arc<SendThreads>,
 }
@@ -54,6 +72,7 @@ impl<F> Clone for Handle<F> {
         Self {
             send_threads: Arc::clone(&self.send_threads),
             threads: Arc::clone(&self.threads),
+            for_each: Arc::clone(&self.for_each),
             notifications_lost: Arc::clone(&self.notifications_lost),
         }
     }
@@ -90,7 +109,8 @@ impl<F: Forwarder> Handle<F> {
         self.call_on(0, operation).await
     }
 
-    /// Runs `operation` on one thread after the other; the results in their order.
+    /// Runs `operation` on each thread; the results in their order. All threads run the operations of several callers in the same
+    /// order, and an operation is run by all of them even if its caller is dropped meanwhile.
     ///
     /// # Errors
     /// As [`Handle::call_on`].
@@ -98,9 +118,17 @@ impl<F: Forwarder> Handle<F> {
         &self,
         operation: impl FnOnce(&mut Core<F>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, Stopped> {
-        let mut results = Vec::with_capacity(self.threads());
-        for thread in 0..self.threads() {
-            results.push(self.call_on(thread, operation.clone()).await?);
+        let submitted: Vec<_> = {
+            let _same_order = self.for_each.lock().unwrap_or_else(PoisonError::into_inner);
+            let submitted = self
+                .threads
+                .iter()
+                .map(|access| access.submit(operation.clone()));
+            submitted.collect::<Result<_, _>>()?
+        };
+        let mut results = Vec::with_capacity(submitted.len());
+        for result in submitted {
+            results.push(result.await.map_err(|_| Stopped)?);
         }
         Ok(results)
     }
@@ -116,13 +144,7 @@ impl<F: Forwarder> Handle<F> {
         operation: impl FnOnce(&mut Core<F>) -> R + Send + 'static,
     ) -> Result<R, Stopped> {
         let access = self.threads.get(thread).ok_or(Stopped)?;
-        let (reply, result) = oneshot::channel();
-        let command: Command<F> = Box::new(move |core| {
-            // The caller may have been dropped meanwhile; then nobody receives the result.
-            let _ = reply.send(operation(core));
-        });
-        access.commands.send(command).map_err(|_| Stopped)?;
-        access.waker.wake();
+        let result = access.submit(operation)?;
         result.await.map_err(|_| Stopped)
     }
 }

@@ -82,6 +82,7 @@ impl Inline {
                     commands: sender,
                     waker: Arc::new(Waker::new()?),
                 }]),
+                for_each: Arc::default(),
                 notifications_lost,
                 send_threads: Arc::new(SendThreads::default()),
             },

@@ -123,6 +123,7 @@ impl<F: Forwarder> Engine<F> {
         Ok(Self {
             handle: Handle {
                 threads: accesses.into(),
+                for_each: Arc::default(),
                 notifications_lost,
                 send_threads: Arc::new(send_threads),
             },

@@ -174,13 +174,7 @@ impl<F: Forwarder> Links for Service<F> {
             }
             None => Err(missing(core, number)),
         };
-        let engine = self.engine.clone();
-        // A client that goes meanwhile must not leave the threads with different links.
-        let on_each = tokio::spawn(async move { engine.call_each(set).await });
-        let outcomes = on_each
-            .await
-            .map_err(|error| Status::internal(error.to_string()))?;
-        for outcome in outcomes? {
+        for outcome in self.engine.call_each(set).await? {
             outcome?;
         }
         Ok(Response::new(v1::SetResponse {}))
