@@ -90,44 +90,96 @@ pub async fn read_one(
     room: &mut Room,
 ) -> Result<Result<(), Failure>, Status> {
     let first = entities.len();
-    if let Err(failure) = read_from(target, 0, query.clone(), entities, room).await? {
+    let collect = |read: Vec<Entity>| {
+        if entities.len() + read.len() > MAX_ENTITIES {
+            return Err(Status::resource_exhausted(format!(
+                "more than {MAX_ENTITIES} entities in one Read; ask for them in several requests"
+            )));
+        }
+        room.take(read.len())?;
+        entities.extend(read);
+        Ok(())
+    };
+    if let Err(failure) = read_from(target, 0, query.clone(), collect).await? {
         return Ok(Err(failure));
     }
     let nodes = target.nodes();
     if nodes == 1 || !entities[first..].iter_mut().any(|e| counts(e).is_some()) {
         return Ok(Ok(()));
     }
+    let mut sums = Sums::new(&mut entities[first..]);
     for number in 1..nodes {
-        let mut others = Vec::new();
-        if let Err(failure) = read_from(target, number, query.clone(), &mut others, room).await? {
+        sums.next = 0;
+        // What another node has is added as it comes, so it needs no budget.
+        let add = |read: Vec<Entity>| {
+            read.into_iter().for_each(|entity| sums.add(entity));
+            Ok(())
+        };
+        if let Err(failure) = read_from(target, number, query.clone(), add).await? {
             return Ok(Err(failure));
         }
-        add_counts(&mut entities[first..], others);
     }
     Ok(Ok(()))
 }
 
-/// Adds the counts that another node has of the same entities. Their order may differ: an update that was taken back on the first
-/// node never reached the others.
-fn add_counts(sums: &mut [Entity], others: Vec<Entity>) {
-    let without_counts = |entity: &mut Entity| {
-        let counted = counts(entity).map(std::mem::take);
-        (entity.encode_to_vec(), counted)
-    };
-    let others = others
-        .into_iter()
-        .map(|mut other| without_counts(&mut other));
-    let others: HashMap<Vec<u8>, Option<CounterData>> = others.collect();
-    for entity in sums {
-        let (key, counted) = without_counts(entity);
-        let more = others.get(&key).copied().flatten().unwrap_or_default();
-        if let (Some(sum), Some(counted)) = (counts(entity), counted) {
-            *sum = CounterData {
-                byte_count: counted.byte_count.saturating_add(more.byte_count),
-                packet_count: counted.packet_count.saturating_add(more.packet_count),
-            };
+/// The entities of the first node, to which the counts that others have of the same entities are added.
+struct Sums<'a> {
+    entities: &'a mut [Entity],
+    /// Where the next entity of another node is likely to be: nearly always they have the same order.
+    next: usize,
+    /// Positions by the entities without counts; made when an order differs, because an update that was taken back on the first
+    /// node never reached the others.
+    positions: Option<HashMap<Vec<u8>, usize>>,
+}
+
+impl<'a> Sums<'a> {
+    fn new(entities: &'a mut [Entity]) -> Self {
+        Self {
+            entities,
+            next: 0,
+            positions: None,
         }
     }
+
+    /// Adds the counts of another node's entity.
+    fn add(&mut self, mut other: Entity) {
+        let Some(more) = counts(&mut other).map(std::mem::take) else {
+            return;
+        };
+        let Some(at) = self.position(&other) else {
+            return;
+        };
+        self.next = at + 1;
+        if let Some(sum) = self.entities.get_mut(at).and_then(counts) {
+            sum.byte_count = sum.byte_count.saturating_add(more.byte_count);
+            sum.packet_count = sum.packet_count.saturating_add(more.packet_count);
+        }
+    }
+
+    /// The position of an entity with counts of 0.
+    fn position(&mut self, other: &Entity) -> Option<usize> {
+        let likely = self.entities.get_mut(self.next);
+        if likely.is_some_and(|entity| without_counts(entity, |entity| entity == other)) {
+            return Some(self.next);
+        }
+        let entities = &mut *self.entities;
+        let positions = self.positions.get_or_insert_with(|| {
+            let keys = entities.iter_mut();
+            let keys = keys.map(|entity| without_counts(entity, Message::encode_to_vec));
+            keys.zip(0..).collect()
+        });
+        positions.get(&other.encode_to_vec()).copied()
+    }
+}
+
+/// The result of `read` for the entity with counts of 0.
+fn without_counts<T>(entity: &mut Entity, read: impl FnOnce(&Entity) -> T) -> T {
+    let counted = counts(entity).map(std::mem::take);
+    let result = read(entity);
+    if let (Some(counts), Some(counted)) = (counts(entity), counted) {
+        *counts = counted;
+    }
+    result
 }
 
 /// The counts of an entity that has some.
@@ -140,13 +192,12 @@ fn counts(entity: &mut Entity) -> Option<&mut CounterData> {
     }
 }
 
-/// Reads the entities of a query from the node of this number.
+/// Reads the entities of a query from the node of this number, and gives them to `take`, some at a time.
 async fn read_from(
     target: &Target<'_>,
     number: usize,
     query: Entity,
-    entities: &mut Vec<Entity>,
-    room: &mut Room,
+    mut take: impl FnMut(Vec<Entity>) -> Result<(), Status>,
 ) -> Result<Result<(), Failure>, Status> {
     let planned = target.call_on(number, move |node| node.plan_read(&query));
     let mut plan = match planned.await? {
@@ -162,15 +213,7 @@ async fn read_from(
             .await?;
         plan = rest;
         match read {
-            Ok(read) if entities.len() + read.len() > MAX_ENTITIES => {
-                return Err(Status::resource_exhausted(format!(
-                    "more than {MAX_ENTITIES} entities in one Read; ask for them in several requests"
-                )));
-            }
-            Ok(read) => {
-                room.take(read.len())?;
-                entities.extend(read);
-            }
+            Ok(read) => take(read)?,
             Err(failure) => return Ok(Err(failure)),
         }
     }

@@ -2,6 +2,8 @@
 //! A switch with several forwarding threads is one switch to its controllers.
 
 use tonic::Code;
+use weir_links::v1::links_client::LinksClient;
+use weir_links::v1::{Link, SetRequest};
 use weir_p4runtime::p4::config::v1::P4Info;
 use weir_p4runtime::p4::v1::entity::Entity;
 use weir_p4runtime::p4::v1::field_match::{FieldMatchType, Lpm};
@@ -9,6 +11,7 @@ use weir_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action as Pi
 use weir_p4runtime::p4::v1::update::Type;
 use weir_p4runtime::p4::v1::write_request::Atomicity;
 use weir_p4runtime::p4::v1::{CounterData, TableEntry};
+use weir_switch::service::admission::Limits;
 
 use crate::support::{Controller, TestSwitch, config, exact, table_entry, update};
 
@@ -44,7 +47,11 @@ fn packet(network: u8) -> Vec<u8> {
 }
 
 async fn routing() -> (TestSwitch, Controller, P4Info) {
-    let switch = TestSwitch::start_on(THREADS, None).await;
+    routing_within(Limits::default()).await
+}
+
+async fn routing_within(limits: Limits) -> (TestSwitch, Controller, P4Info) {
+    let switch = TestSwitch::start_within(limits, THREADS, None).await;
     let mut controller = Controller::primary(&switch).await;
     let router = config("ipv4_router");
     let p4info = router.p4info.clone().unwrap();
@@ -146,6 +153,54 @@ async fn counters_add_up_after_a_batch_was_taken_back() {
     switch.until_sent(2, 63).await;
     let expected = [(1, 0, 0), (6, 18, 612), (7, 21, 714), (8, 24, 816)];
     assert_eq!(counts(&mut controller, &p4info).await, expected);
+}
+
+#[tokio::test]
+async fn a_read_takes_room_for_each_entity_once() {
+    let limits = Limits {
+        entities: 10,
+        ..Limits::default()
+    };
+    let (_switch, mut controller, p4info) = routing_within(limits).await;
+    let routes = (1..=9).map(|network| route(&p4info, network));
+    controller
+        .write(inserts([next_hop(&p4info)].into_iter().chain(routes)))
+        .await
+        .unwrap();
+    assert_eq!(counts(&mut controller, &p4info).await.len(), 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn links_that_several_clients_set_at_once_are_the_same_on_all_threads() {
+    let switch = TestSwitch::start_on(THREADS, None).await;
+    let mut clients = Vec::new();
+    for delay_ns in 1..=4_u64 {
+        let at = format!("http://{}", switch.address);
+        let mut client = LinksClient::connect(at).await.unwrap();
+        clients.push(tokio::spawn(async move {
+            for round in 0..100 {
+                let link = Link {
+                    delay_ns: 1_000 * round + delay_ns,
+                    ..Link::default()
+                };
+                let request = SetRequest {
+                    number: 1,
+                    link: Some(link),
+                };
+                client.set(request).await.unwrap();
+            }
+        }));
+    }
+    while clients.iter().any(|client| !client.is_finished()) {
+        let delays = switch
+            .engine
+            .call_each(|core| core.node.link(1).unwrap().delay_ns);
+        let delays = delays.await.unwrap();
+        assert!(delays.iter().all(|delay| *delay == delays[0]), "{delays:?}");
+    }
+    for client in clients {
+        client.await.unwrap();
+    }
 }
 
 #[tokio::test]

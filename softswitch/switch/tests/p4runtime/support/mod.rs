@@ -35,6 +35,7 @@ use weir_p4runtime::p4::v1::{
     TableEntry, Uint128, Update, WriteRequest, action,
 };
 use weir_ports::SendThreads;
+use weir_switch::service::admission::Limits;
 use weir_switch::service::{Service, listen};
 
 pub const DEVICE: u64 = 1;
@@ -62,6 +63,15 @@ impl TestSwitch {
 
     /// On so many dataplane threads.
     pub async fn start_on(threads: usize, tls: Option<ServerTlsConfig>) -> Self {
+        Self::start_within(Limits::default(), threads, tls).await
+    }
+
+    /// As `start_on`, with these limits on the memory of clients.
+    pub async fn start_within(
+        limits: Limits,
+        threads: usize,
+        tls: Option<ServerTlsConfig>,
+    ) -> Self {
         let ports: BTreeMap<u32, PortConfig> =
             (1..=3).map(|port| (port, PortConfig::default())).collect();
         let config = NodeConfig {
@@ -77,7 +87,7 @@ impl TestSwitch {
         let listener = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let listener = TcpListener::from_std(listener).unwrap();
         let address = listener.local_addr().unwrap();
-        let mut service = Service::new(DEVICE, running.handle(), notifications);
+        let mut service = Service::with_limits(DEVICE, running.handle(), notifications, limits);
         if let Some(tls) = tls {
             service = service.with_tls(tls);
         }
