@@ -316,7 +316,10 @@ def _tests(flows: Sequence[FlowRecord]) -> tuple[Table, ...]:
     if not rows:
         return ()
     columns = ("measure", "sample a", "sample b", "n a", "n b", "distance", "p", "larger median")
-    caption = "p is exact; with two values on either side it cannot be below 0.33."
+    caption = (
+        "Each flow is a value, and p takes values as independent: where a run has several of a sample, which "
+        "compete, p is too small. With two values on either side it cannot be below 0.33."
+    )
     return (Table("ks-tests", "Kolmogorov–Smirnov tests", caption, columns, tuple(rows)),)
 
 

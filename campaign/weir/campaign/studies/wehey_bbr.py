@@ -314,7 +314,10 @@ def _tests(outcomes: Sequence[Outcome]) -> tuple[Table, ...]:
     if not rows:
         return ()
     columns = ("published", "rate", "background", "n BBR", "n CUBIC", "distance", "p", "medians agree")
-    caption = "Two-sided Kolmogorov–Smirnov tests; p is exact, and large where there are few runs."
+    caption = (
+        "Two-sided Kolmogorov–Smirnov tests. Each flow is a value, and p takes values as independent, "
+        "although the two flows of a run compete; it is large where there are few runs."
+    )
     return (Table("kolmogorov-smirnov", "BBR against CUBIC", caption, columns, tuple(rows)),)
 
 
