@@ -51,6 +51,8 @@ Time = Literal["real", "virtual"]
 KERNEL = "kernel"
 """The axis of kernels, which needs no `kernel: $kernel`. Runs that differ in it alone have the same seed."""
 MAX_RUNS = 100_000
+NOT_IN_DIGEST = ("description",)
+"""Keys of an experiment that change nothing in its runs."""
 _NS = 10**9
 _BUILT_IN_DISCIPLINES = {"pfifo", "bfifo", "pfifo_fast", "pfifo_head_drop"}
 
@@ -80,7 +82,7 @@ class PlannedRun:
     @property
     def digest(self) -> str:
         """SHA-256 of the experiment without its description, and of the files that it names."""
-        hashed = {key: value for key, value in self.data.items() if key != "description"}
+        hashed = {key: value for key, value in self.data.items() if key not in NOT_IN_DIGEST}
         if self.inputs:
             hashed["inputs"] = {
                 name: hashlib.sha256(text.encode()).hexdigest() for name, text in self.inputs.items()

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from weir.campaign.differing import difference
 from weir.campaign.errors import CampaignError
 from weir.campaign.identity import identity_of, software
 from weir.campaign.load import Campaign, PlannedRun
@@ -127,18 +128,18 @@ class Store:
             path = self.path_of(run)
             if not path.is_dir():
                 continue
-            difference = _difference(read_manifest(path), run, identity_of(run, self.made_by))
-            if difference:
-                foreign.append((path, difference))
+            unlike = _difference(path, run, identity_of(run, self.made_by))
+            if unlike:
+                foreign.append((path, unlike))
             found[run.key] = path
         if foreign:
-            path, difference = foreign[0]
+            path, unlike = foreign[0]
             count = len(foreign) - 1
             others = (
                 f", and so {'is' if count == 1 else 'are'} {plural(count, 'more run')} here" if count else ""
             )
             raise CampaignError(
-                f"{path}: {difference}{others}; results are not mixed; "
+                f"{path}: {unlike}{others}; results are not mixed; "
                 f"valid: --runs with another directory, or move {self.folder} away"
             )
         return found
@@ -216,15 +217,15 @@ def read_manifest(run_dir: Path) -> Manifest:
         raise CampaignError(f"{error}; valid: a complete run, or no {run_dir.name} at all") from error
 
 
-def _difference(made: Manifest, run: PlannedRun, wanted: CampaignRun) -> str:
+def _difference(path: Path, run: PlannedRun, wanted: CampaignRun) -> str:
     """How a complete run's identity differs from the wanted one; empty if it does not."""
+    made = read_manifest(path)
     found = made.campaign
     if found is None:
         return "not a run of a campaign"
     if found.config_digest != wanted.config_digest:
-        return (
-            f"made by another experiment (digest {found.config_digest[:12]}, now {wanted.config_digest[:12]})"
-        )
+        digests = f"digest {found.config_digest[:12]}, now {wanted.config_digest[:12]}"
+        return f"made by another experiment ({difference(path, run) or digests})"
     if found.software != wanted.software:
         return f"made by {found.software}, this is {wanted.software}"
     if _guest(made.virtual_time) != _guest(run.virtual_time):

@@ -278,7 +278,16 @@ def test_a_disk_that_is_full_as_a_run_is_prepared_lets_those_that_run_end(
 @pytest.mark.parametrize(
     ("text", "software", "message"),
     [
-        (TEXT.replace("20 kB", "30 kB"), SOFTWARE, "made by another experiment"),
+        (
+            TEXT.replace("20 kB", "30 kB"),
+            SOFTWARE,
+            r"made by another experiment \(policers\[0\].burst is '20 kB', now '30 kB'\)",
+        ),
+        (
+            TEXT.replace("duration: 1 s", "duration: 1 s, pacing: 3 Mbit/s"),
+            SOFTWARE,
+            r"made by another experiment \(flows\[0\].pacing is missing, now '3 Mbit/s'\)",
+        ),
         (TEXT, SOFTWARE.model_copy(update={"commit": "later"}), "made by weir 0, commit commit"),
         (
             TEXT,
@@ -286,7 +295,7 @@ def test_a_disk_that_is_full_as_a_run_is_prepared_lets_those_that_run_end(
             "this is weir 0, commit commit",
         ),
     ],
-    ids=["another experiment", "another commit", "another switch"],
+    ids=["another value", "another key", "another commit", "another switch"],
 )
 def test_results_of_different_configs_and_versions_are_never_mixed(
     tmp_path: Path, text: str, software: Software, message: str
