@@ -6,6 +6,9 @@ use std::net::Ipv4Addr;
 use crate::bytes::{array_at, u8_at, u16_at};
 use crate::error::{Header, PacketError, take};
 
+/// Linux offloads up to 8 × 65,535 bytes. A damaged record may say gigabytes, which would be millions of segments.
+pub(crate) const LARGEST_OFFLOADED_BYTES: usize = 1 << 20;
+
 const FIXED_BYTES: usize = 20;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const DO_NOT_FRAGMENT: u16 = 0x4000;
@@ -43,7 +46,7 @@ impl<'a> Ipv4<'a> {
         let header = take(captured, header_length, Header::Ipv4)?;
         let total_length = match usize::from(u16_at(fixed, 2)) {
             // With segmentation offload, a super-segment is captured before its length is written.
-            0 => wire_length,
+            0 if wire_length <= LARGEST_OFFLOADED_BYTES => wire_length,
             length => length,
         };
         if total_length < header_length {

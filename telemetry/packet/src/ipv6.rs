@@ -5,6 +5,7 @@ use std::net::Ipv6Addr;
 
 use crate::bytes::{array_at, u8_at, u16_at, u32_at};
 use crate::error::{Header, PacketError, take};
+use crate::ipv4::LARGEST_OFFLOADED_BYTES;
 
 const FIXED_BYTES: usize = 40;
 /// Extension headers are at least one unit of 8 bytes.
@@ -58,6 +59,14 @@ impl<'a> Ipv6<'a> {
         }
         let total_length = match usize::from(u16_at(fixed, 4)) {
             // As in IPv4: offloaded super-segments (and jumbograms) have no length here.
+            0 if wire_length > LARGEST_OFFLOADED_BYTES => {
+                return Err(PacketError::Malformed {
+                    header: Header::Ipv6,
+                    field: "payload length",
+                    value: 0,
+                    valid: "the packet's length, if it is longer than any that is offloaded",
+                });
+            }
             0 => wire_length.max(FIXED_BYTES),
             length => FIXED_BYTES + length,
         };

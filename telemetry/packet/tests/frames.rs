@@ -246,6 +246,21 @@ fn segmentation_offload_leaves_the_length_to_the_wire() {
     ]);
     let packet = Packet::parse(LinkType::Ethernet, &frame, 14 + 20 + 32 + 64_000).expect("valid");
     assert_eq!(packet.tcp().expect("TCP").payload_length(), 64_000);
+    // A wire length of 673 MB is a damaged record's: as segments it would take seconds.
+    let damaged = Packet::parse(LinkType::Ethernet, &frame, 673_000_000);
+    assert!(damaged.map_or(true, |packet| packet.tcp().is_none()));
+    let without_length = hex(&[
+        MACS,
+        "86dd",
+        "60000000 0000 06 40",
+        IPV6_ADDRESSES,
+        TCP,
+        TCP_OPTIONS,
+    ]);
+    let of = |wire_length| Packet::parse(LinkType::Ethernet, &without_length, wire_length);
+    let whole = of(14 + 40 + 32 + 500_000).expect("valid");
+    assert_eq!(whole.tcp().expect("TCP").payload_length(), 500_000);
+    assert!(of(673_000_000).map_or(true, |packet| packet.tcp().is_none()));
 }
 
 #[test]
