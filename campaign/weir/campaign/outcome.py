@@ -82,7 +82,7 @@ def read_outcome(path: Path, limits: LimitsConfig) -> Outcome:
 
 
 def _said(error: Exception) -> str:
-    """What is wrong with a result, in words."""
+    """The error of a result that cannot be read, in words."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return f"no {error}" if isinstance(error, KeyError) else str(error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `weir campaign` says before it makes runs."""
+"""Notes of `weir campaign` before it makes runs."""
 
 from __future__ import annotations
 

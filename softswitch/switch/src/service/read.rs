@@ -110,7 +110,7 @@ pub async fn read_one(
     let mut sums = Sums::new(&mut entities[first..]);
     for number in 1..nodes {
         sums.next = 0;
-        // What another node has is added as it comes, so it needs no budget.
+        // Counts of other nodes are added as they come, so they need no budget.
         let add = |read: Vec<Entity>| {
             read.into_iter().for_each(|entity| sums.add(entity));
             Ok(())
