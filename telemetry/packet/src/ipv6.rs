@@ -58,7 +58,6 @@ impl<'a> Ipv6<'a> {
             });
         }
         let total_length = match usize::from(u16_at(fixed, 4)) {
-            // As in IPv4: offloaded super-segments (and jumbograms) have no length here.
             0 if wire_length > LARGEST_OFFLOADED_BYTES => {
                 return Err(PacketError::Malformed {
                     header: Header::Ipv6,
@@ -67,6 +66,7 @@ impl<'a> Ipv6<'a> {
                     valid: "the packet's length, if it is longer than any that is offloaded",
                 });
             }
+            // As in IPv4: offloaded super-segments (and jumbograms) have no length here.
             0 => wire_length.max(FIXED_BYTES),
             length => FIXED_BYTES + length,
         };
