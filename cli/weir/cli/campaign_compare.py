@@ -54,8 +54,8 @@ def campaign_compare(
     2, intervals of equal width do not meet). The others follow, the largest relative difference first. In
     virtual time a repeat has the same digests, and nothing differs.
 
-    Exit code 0: same results, even if software or kernel are named as different. 1: other results.
-    2: bad input.
+    Exit code 0: same results, even if software or kernel are named as different. 1: other results, or none in
+    both. 2: bad input.
 
     \b
     weir campaign wehey-bbr --kernel 6.12 --runs a
@@ -167,9 +167,13 @@ def _conclusion(found: Comparison) -> str:
     )
     if found.same:
         return f"the same results: {plural(found.figures_compared, 'figure')}{digests}"
+    if not found.figures_compared:
+        return "no figure is in both, so none is compared; the page of each says which of its runs are valid"
     of = f"{len(found.figures)} of {found.figures_compared}"
+    if not found.figures:
+        return f"{of} figures differ; the lines above say what does"
     measured = [one.apart for one in found.figures if one.apart is not None]
-    if found.figures and not measured:
+    if not measured:
         return f"{of} figures differ; none has a 95 % interval in both, for which six runs of a cell suffice"
     return f"{of} figures differ, {sum(measured)} of them with intervals that do not meet"
 

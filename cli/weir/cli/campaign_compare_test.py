@@ -132,6 +132,41 @@ def test_points_that_differ_are_valid_json(tmp_path: Path, capsys: pytest.Captur
     assert "∞" in capsys.readouterr().out
 
 
+def test_campaigns_without_a_figure_in_both_are_not_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def without_figures(name: str, invalid: int) -> Path:
+        folder = write(tmp_path / name, {"5": loss(1, 0.5)})
+        found = json.loads((folder / "summary.json").read_text())
+        (cell,) = found["cells"]
+        cell["figures"], cell["counts"]["invalid"] = [], invalid
+        cell["runs"][0]["digest"] = None
+        (folder / "summary.json").write_text(json.dumps(found))
+        return folder
+
+    a, b, whole = without_figures("a", 1), without_figures("b", 1), write(tmp_path / "c", {"5": loss(1, 0.5)})
+    assert run_cli(["campaign", "compare", str(a), str(b)]) == 1
+    assert capsys.readouterr().out.startswith("no figure is in both, so none is compared; ")
+    assert run_cli(["campaign", "compare", str(a), str(whole)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["only in B: rate=5: loss of bbr", "rate=5: runs invalid: 1 → 0"]
+    assert lines[-1].startswith("no figure is in both, so none is compared; ")
+
+
+def test_figures_that_agree_are_no_difference_of_the_counts_beside_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, b = (write(tmp_path / name, {"5": loss(1, 0.5)}) for name in "ab")
+    found = json.loads((b / "summary.json").read_text())
+    found["cells"][0]["counts"]["planned"] = 2
+    (b / "summary.json").write_text(json.dumps(found))
+    assert run_cli(["campaign", "compare", str(a), str(b)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "rate=5: runs planned: 1 → 2",
+        "0 of 1 figures differ; the lines above say what does",
+    ]
+
+
 def test_what_is_no_campaign_is_one_line_and_exit_code_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

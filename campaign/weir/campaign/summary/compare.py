@@ -120,7 +120,9 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether all results are the same; provenance may differ."""
+        """Whether all results are the same, and there are any; provenance may differ."""
+        if not (self.figures_compared or self.digests_compared):
+            return False
         return not (self.only or self.counts or self.figures or self.tables or self.digests)
 
 

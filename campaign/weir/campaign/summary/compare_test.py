@@ -132,7 +132,7 @@ def test_cells_and_figures_that_only_one_has_are_named() -> None:
 
 def test_cells_are_matched_whatever_the_order_of_their_axes() -> None:
     one, other = (
-        CellSummary(cell=dict(axes), counts=COUNTS, figures=(), runs=())
+        CellSummary(cell=dict(axes), counts=COUNTS, figures=(figure("loss", 1.0),), runs=())
         for axes in ((("rate", "5"), ("cc", "bbr")), (("cc", "bbr"), ("rate", "5")))
     )
     assert compare_summaries(summary(one), summary(other)).same
