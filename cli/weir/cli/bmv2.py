@@ -14,6 +14,7 @@ from rich.console import Console
 
 from weir.cli import options
 from weir.cli.errors import InputError
+from weir.cli.filled_help import Commands
 from weir.topo.tools import find_own_program
 
 # The names under which weir-switch takes bmv2's command line.
@@ -21,7 +22,7 @@ NAMES = ("simple_switch_grpc", "simple_switch")
 # The name of the program for commands, and its module.
 CLI_NAME, CLI_MODULE = "simple_switch_CLI", "weir.cli.simple_switch"
 
-app = typer.Typer(
+app = Commands(
     name="bmv2",
     help="weir-switch in the place of bmv2: `install` puts it on a PATH under bmv2's names.",
     no_args_is_help=True,

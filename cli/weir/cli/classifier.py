@@ -13,13 +13,14 @@ from rich.table import Table
 
 from weir.cli import completion, options
 from weir.cli.errors import InputError
+from weir.cli.filled_help import Commands
 from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from weir.analysis.classifier.examples import Examples
     from weir.analysis.classifier.training import Confusion
 
-app = typer.Typer(
+app = Commands(
     name="classifier",
     help="Classifiers of buffers by the features of BBR flows, for an experiment's `tuner`: `train` "
     "makes one of a campaign's runs, `judge` counts how often one is right.",

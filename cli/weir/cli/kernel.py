@@ -14,13 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from weir.cli import options
+from weir.cli.filled_help import Commands
 from weir.cli.signals import stopped_by_sigterm
 from weir.cli.terminal.build import BuildLine
 
 if TYPE_CHECKING:
     from weir.kernel.store import StoredKernel
 
-app = typer.Typer(
+app = Commands(
     name="kernel",
     help="Kernels for runs in virtual time: `build` makes one, `list` shows those that exist.",
     no_args_is_help=True,

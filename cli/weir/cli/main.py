@@ -37,6 +37,7 @@ from weir.cli import (
     watch,
 )
 from weir.cli.errors import EXIT_INTERRUPTED
+from weir.cli.filled_help import Commands, filled
 from weir.rundir.outputs import STANDARD_OUTPUT, name_standard_output, print_any_character
 from weir.rundir.without_pandas import hide_pandas
 
@@ -50,24 +51,24 @@ TEACHING = """\
 Police traffic in a P4 switch, report every packet it drops, and hold what end hosts infer against that.
 
 \b
-weir doctor                      what this machine lacks, how to mend it; --testbed FILE: hosts over SSH
-weir run demo, or your FILE      results go to runs/demo/latest/
-weir campaign FILE               the same over a matrix of values, repeated, resumed, on one page
-weir campaign compare A B        in what the results of two campaigns differ
-weir plan x.yaml --switch HOST:9559   what would change on a running switch; apply, status, watch alike
-weir losses server.pcap          what a capture says about losses
-weir trace a.pcap -o a.replay    recorded traffic, for a flow that replays it
-weir detect policing a.pcap      which flows are policed, at what rate and burst?
-weir detect NAME a.pcap b.pcap   are two flows behind one policer?
-weir report runs/demo/2*         several runs, or captures, on one page
-weir export runs/demo/latest     an archive of runs for reviewers, which weir import checks and opens
+weir doctor                        what this machine lacks, and how to mend it
+weir run demo                      an experiment; results in runs/demo/latest
+weir campaign FILE                 a matrix of experiments, repeated: one page
+weir campaign compare A B          in what the results of two campaigns differ
+weir plan FILE --switch HOST:9559  what weir would change on a switch
+weir losses server.pcap            what a capture says about losses
+weir trace a.pcap -o a.replay      recorded traffic, for flows that replay it
+weir detect policing a.pcap        which flows are policed, and at what rate
+weir detect shared a.pcap b.pcap   are two flows behind one policer?
+weir report runs/demo/2*           several runs, or captures, on one page
+weir export runs/demo/latest       an archive of runs, for weir import
 
 Each command takes --json, and --help shows more. Exit codes: 0 done, 1 failed, 2 bad input, of switches 3 out
 of reach, 4 another device, 5 not primary, 6 pipeline, 7 table full, 8 certificate, 9 refused, of disks 10.
 """
 
 
-class _Commands(TyperGroup):
+class _TwoWordNames(TyperGroup):
     """The commands; the name of one may be two words, such as `campaign compare` beside `campaign FILE`."""
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
@@ -78,10 +79,10 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
+app = Commands(
     name="weir",
-    cls=_Commands,
-    help=TEACHING,
+    cls=_TwoWordNames,
+    help=filled(TEACHING),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -12,21 +12,14 @@ from dataclasses import dataclass
 import typer
 from typer.main import get_command
 
-_VERBATIM = "\b"  # begins a paragraph whose lines are kept
+from weir.cli.filled_help import Paragraph, paragraphs
+
 _ENVIRONMENT = (
     ("WEIR_DEBUG=1", "An internal error prints where it occurred."),
     ("NO_COLOR", "Any value: no colours."),
 )
 _SEE_ALSO = "tc-tbf(8), tcpdump(1); weir-switch --help, weir-collector --help"
 _WIDTH = 78
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """A paragraph of a help text; `verbatim` keeps its lines."""
-
-    text: str
-    verbatim: bool
 
 
 @dataclass(frozen=True)
@@ -70,7 +63,7 @@ def _describe(context: typer.Context) -> CommandManual:
     return CommandManual(
         context.command_path,
         " ".join([context.command_path, *usage]),
-        tuple(_paragraphs(command.help or "")),
+        tuple(paragraphs(command.help or "")),
         tuple(_parameter(*record) for record in records if record is not None),
     )
 
@@ -84,14 +77,6 @@ def _usage_piece(piece: str) -> str:
 def _parameter(form: str, text: str) -> Parameter:
     name, has_type, _ = form.partition(" <")
     return Parameter(form if form.startswith("-") or not has_type else name, " ".join(text.split()))
-
-
-def _paragraphs(text: str) -> Iterator[Paragraph]:
-    for block in text.strip().split("\n\n"):
-        verbatim = block.startswith(_VERBATIM)
-        yield Paragraph(
-            block.removeprefix(_VERBATIM).strip("\n") if verbatim else " ".join(block.split()), verbatim
-        )
 
 
 def man_page(app: typer.Typer, version: str) -> str:

@@ -33,13 +33,15 @@ Examples:
   Two ports; a controller sets the program and its tables:
     weir-switch --port 1=veth0 --port 2=veth1
 
-  A 10 Mbit/s bottleneck with a queue of 64 kB and 20 ms of one-way delay behind port 2:
-    weir-switch --port 1=veth0 --port 2=veth1,rate=10Mbit/s,burst=15kB,limit=64kB,delay=20ms
+  A 10 Mbit/s bottleneck with a queue of 64 kB, and 20 ms of delay, at port 2:
+    weir-switch --port 1=veth0 \\
+      --port 2=veth1,rate=10Mbit/s,burst=15kB,limit=64kB,delay=20ms
 
   Run a program without waiting for a controller, write counters to a file:
-    weir-switch --json router.json --stats stats.json --port 1=veth0 --port 2=veth1
+    weir-switch --json router.json --stats stats.json \\
+      --port 1=veth0 --port 2=veth1
 
-  The command line of bmv2's simple_switch_grpc, which a link of that name to this program takes too:
+  The command line of bmv2's simple_switch_grpc, also by a link of that name:
     weir-switch as-bmv2 --help
 
 Options of a port, after the interface, separated by commas; each acts on what leaves through the port:

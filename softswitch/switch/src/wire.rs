@@ -13,14 +13,16 @@ use weir_ports::send_threads::MAX_SEND_THREADS;
 use crate::links::options::{LinkOptions, OptionError};
 
 const HELP: &str = "\
-Example: 20 ms each way between two interfaces, of which the way towards b is a 10 Mbit/s bottleneck:
+Example: 20 ms each way between two interfaces, of which the way towards b is \
+a 10 Mbit/s bottleneck:
     weir-switch wire --pair a=veth0,b=veth1,delay=20ms,b.rate=10Mbit/s
 
-With gso=yes, frames of many segments (TSO, GSO) stay whole, so that TCP passes several times as fast. The pair can
-then have nothing but a delay, and counters show the frames that a wire would carry. Without it they are cut:
+With gso=yes, frames of many segments (TSO, GSO) stay whole, so that TCP passes several times as fast. \
+The pair can then have nothing but a delay, and counters show the frames that a wire would carry. \
+Without it they are cut:
     weir-switch wire --pair a=veth0,b=veth1,delay=20ms,gso=yes
 
-The ends are ports 1 and 2 of the first pair, 3 and 4 of the second, and so on; `weir-switch links` and the
+The ends are ports 1 and 2 of the first pair, 3 and 4 of the second, and so on; `weir-switch links` and the \
 statistics name them so. Options hold for both ends; with a. or b. in front, for what leaves there:
 {OPTIONS}";
 

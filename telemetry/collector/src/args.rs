@@ -16,11 +16,16 @@ use clap::Parser;
 #[command(
     name = "weir-collector",
     version,
-    after_help = "Examples:\n  weir-collector --listen 10.0.0.9:32766 --output telemetry.parquet --accounting collector.json\n  \
-                  weir-collector --read capture.pcapng --output telemetry.parquet --accounting collector.json\n\n\
-                  The Parquet file has one row per report; the accounting says for each switch how many reports came,\n\
-                  were lost on the way, came twice or out of order, and how many the kernel dropped.\n\
-                  Exit code: 0 when all files are whole, 1 when something failed, 2 for a wrong command line."
+    after_help = "\
+Examples:
+  weir-collector --listen 10.0.0.9:32766 \\
+    --output telemetry.parquet --accounting collector.json
+  weir-collector --read capture.pcapng \\
+    --output telemetry.parquet --accounting collector.json
+
+The Parquet file has one row per report; the accounting says for each switch how many reports came, \
+were lost on the way, came twice or out of order, and how many the kernel dropped.
+Exit code: 0 when all files are whole, 1 when something failed, 2 for a wrong command line."
 )]
 pub struct Args {
     #[command(flatten)]

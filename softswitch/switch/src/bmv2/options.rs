@@ -30,7 +30,8 @@ const LOG_FILES: usize = 3;
     disable_version_flag = true,
     infer_long_args = true,
     after_help = "\
-Options of the target come after `--`; `-- --help` lists them. What bmv2 has and this program has not is said at its start.
+Options of the target come after `--`; `-- --help` lists them. \
+What bmv2 has and this program has not is said at its start. \
 docs/in-place-of-bmv2.md has the differences."
 )]
 struct CommandLine {

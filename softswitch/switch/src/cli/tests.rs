@@ -15,6 +15,24 @@ fn the_command_line_is_well_formed() {
 }
 
 #[test]
+fn help_fits_a_terminal_of_80_columns() {
+    let mut commands = vec![Cli::command()];
+    while let Some(mut command) = commands.pop() {
+        let name = command.get_name().to_owned();
+        let verbatim = command.get_after_help().map(ToString::to_string);
+        for line in verbatim.iter().flat_map(|text| text.lines()) {
+            let is_broken = line.starts_with(' ') && line.chars().count() > 80;
+            assert!(!is_broken, "{name}: {line}");
+        }
+        command = command.term_width(80);
+        for line in command.render_long_help().to_string().lines() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
+        commands.extend(command.get_subcommands().cloned());
+    }
+}
+
+#[test]
 fn a_port_needs_only_number_and_interface() {
     let spec = port("1=veth0").unwrap();
     assert_eq!(

@@ -20,19 +20,25 @@ const NONE: &str = "none";
 
 /// The options in `--help`.
 pub const HELP: &str = "\
-  rate=40Mbit/s   shape to this rate of frame bytes without FCS  (default: unshaped)
-  burst=15kB      bucket of the shaper                           (default: 1 ms at the rate, at least 3 kB)
-  limit=256kB     bytes that may wait in a queue; a frame beyond is dropped      (default: 256 kB)
-  packets=100     frames that may wait in a queue                (default: no limit)
-  deflect=3       a frame dropped there runs egress once more for this port, with instance_type 7
-  line=1Gbit/s    bit rate of the line, with Ethernet's 24 bytes of overhead for each frame
-  delay=10ms      one-way delay                                  (default: 0)
-  jitter=1ms      added to the delay, uniform from 0 to this; frames keep their order unless
+  rate=40Mbit/s   shape to this rate of frame bytes without FCS (unshaped)
+  burst=15kB      bucket of the shaper (1 ms at the rate, at least 3 kB)
+  limit=256kB     bytes that may wait in a queue; a frame beyond is dropped
+                  (256 kB)
+  packets=100     frames that may wait in a queue (no limit)
+  deflect=3       a frame dropped there runs egress once more for this port,
+                  with instance_type 7 (none)
+  line=1Gbit/s    bit rate of the line, with Ethernet's 24 bytes of overhead
+                  for each frame (without limit)
+  delay=10ms      one-way delay (0)
+  jitter=1ms      added to the delay, uniform from 0 to this (0); frames keep
+                  their order unless
   reorder=yes     is given
-  loss=0.1%       share lost at random; units %, ppm, ppb        (default: 0)
-  q7.rate=…       rate, burst, limit, packets, deflect of one queue: q0 to q7 are the values of
-                  standard_metadata.priority, of which the highest goes first
-`none` takes an option away. Units: bit/s kbit/s Mbit/s Gbit/s; B kB MB (1000) KiB MiB (1024); ns us ms s.";
+  loss=0.1%       share lost at random; units %, ppm, ppb (0)
+  q7.rate=…       rate, burst, limit, packets, deflect of one queue: q0 to q7
+                  are the values of standard_metadata.priority, of which the
+                  highest goes first
+Defaults are in parentheses; `none` takes an option away.
+Units: bit/s kbit/s Mbit/s Gbit/s; B kB MB (1000) KiB MiB (1024); ns us ms s.";
 
 /// The reason for refusing an option; the text names the valid values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

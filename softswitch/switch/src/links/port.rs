@@ -27,8 +27,9 @@ const RECEIVE: &str = "receive";
 
 /// [`RECEIVE`] in `--help`.
 pub const RECEIVE_HELP: &str = "\
-  receive=xdp     receive through AF_XDP in the driver in place of the packet ring, and send through the same
-                  sockets: for network cards, as the machine's root; the log says whether without copies";
+  receive=xdp     receive through AF_XDP in the driver in place of the packet
+                  ring, and send through the same sockets: for network cards,
+                  as the machine's root; the log says whether without copies";
 
 /// The reason for refusing a `--port`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
