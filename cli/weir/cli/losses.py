@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FLOWS_SHOWN = 50
 """Most rows of the table; `--json` has all flows."""
+_LONGEST_IPV4 = len("255.255.255.255:65535")
 
 
 def losses(captures: options.Captures, as_json: options.AsJson = False) -> int:
@@ -75,12 +76,16 @@ def losses_table(counts: CaptureCounts) -> Table:
     table = Table(
         title=Text(counts.path, style="table.title"), title_justify="left", box=None, pad_edge=False
     )
-    table.add_column("flow", overflow="fold")
-    for heading in ("packets", "lost", "lost before", "loss %", "resent", "spurious", "RTT ms"):
+    names = [
+        f"{flow['src']}:{flow['src_port']} → {flow['dst']}:{flow['dst_port']}" for flow in counts.largest
+    ]
+    longest = max((len(end) for name in names for end in name.split(" → ")), default=0)
+    # 80 columns have space for both ends of IPv4, one below the other; ends of IPv6 are broken anywhere.
+    width = longest + len(" →") if longest <= _LONGEST_IPV4 else None
+    table.add_column("flow", overflow="fold", min_width=width)
+    for heading in ("packets", "lost", "lost\nbefore", "loss %", "resent", "spurious", "RTT ms"):
         table.add_column(heading, justify="right")
-    for flow in counts.largest:
-        rtt_ns = flow["min_rtt_ns"]
-        name = f"{flow['src']}:{flow['src_port']} → {flow['dst']}:{flow['dst_port']}"
+    for name, flow in zip(names, counts.largest, strict=True):
         if flow["protocol"] != TCP:  # no loss can be inferred, which is not the same as none
             table.add_row(name, str(flow["packets"]), *["–"] * 6)
             continue
@@ -92,9 +97,15 @@ def losses_table(counts: CaptureCounts) -> Table:
             f"{_ratio(flow) * 100:.3f}",
             str(flow["retransmissions"]),
             str(flow["spurious"]),
-            "" if rtt_ns is None else f"{rtt_ns / 1e6:.3f}",
+            _milliseconds(flow["min_rtt_ns"]),
         )
     return table
+
+
+def _milliseconds(ns: int | None) -> str:
+    if ns is None:
+        return ""
+    return f"{ns / 1e6:.3f}" if ns < 100_000_000 else f"{ns / 1e6:.1f}"
 
 
 def _ratio(flow: dict[str, Any]) -> float:

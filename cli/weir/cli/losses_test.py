@@ -82,8 +82,20 @@ def show(monkeypatch: pytest.MonkeyPatch, *payloads: int, as_json: bool = False)
 
 
 def test_a_flow_is_one_row_with_its_losses(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = show(monkeypatch, 5000).splitlines()[2].split()
+    row = show(monkeypatch, 5000).splitlines()[3].split()
     assert row == ["10.0.0.2:20000", "→", "10.0.0.1:5201", "100", "2", "0", "2.000", "3", "1", "20.147"]
+
+
+def test_addresses_are_whole_in_80_columns() -> None:
+    names = {"src": "192.168.100.200", "src_port": 50000, "dst": "203.0.113.101", "dst_port": 60000}
+    largest = (counted(5000).largest[0] | names | {"packets": 1_234_567, "min_rtt_ns": 123_456_789},)
+    shown = io.StringIO()
+    Console(file=shown, width=80).print(losses_table(replace(counted(5000), largest=largest)))
+    rows = [line.split() for line in shown.getvalue().splitlines()[3:]]
+    assert rows == [
+        ["192.168.100.200:50000", "→", "1234567", "2", "0", "0.000", "3", "1", "123.5"],
+        ["203.0.113.101:60000"],
+    ]
 
 
 def test_losses_of_udp_are_unknown_and_not_none() -> None:
@@ -91,7 +103,7 @@ def test_losses_of_udp_are_unknown_and_not_none() -> None:
     shown = io.StringIO()
     counts = replace(counted(5000), largest=(row,))
     Console(file=shown, width=100).print(losses_table(counts))
-    assert shown.getvalue().splitlines()[2].split()[3:] == ["100", *["–"] * 6]
+    assert shown.getvalue().splitlines()[3].split()[3:] == ["100", *["–"] * 6]
 
 
 def test_warnings_about_the_file_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
