@@ -405,7 +405,11 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
         }
         print(json.dumps(plan))
         return 0
-    table = Table(*campaign.axes, "flows", "traffic", "runs", "done")
+    table = Table(box=None, pad_edge=False)
+    for axis in campaign.axes:
+        table.add_column(axis, overflow="fold")
+    for heading in ("flows", "traffic", "runs", "done"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for its in campaign.cells():
         labels = campaign.labels(its[0].cell)
         complete = sum(run.key in done for run in its)
