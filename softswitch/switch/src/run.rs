@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,7 +20,7 @@ use crate::prepared::{Prepared, PreparedWires};
 use crate::stats::Snapshot;
 use crate::tls::TlsError;
 use crate::wire::PairError;
-use weir_engine::engine::{Engine, Forwarder, Handle};
+use weir_engine::engine::{Core, Engine, Forwarder, Handle};
 use weir_engine::node::failure::Failure;
 
 /// Packet-ins and digest lists queued from the dataplane to the service.
@@ -180,12 +181,22 @@ pub(crate) async fn supervise<
         return Err(RunError::DataplaneLost);
     };
     if let Some(path) = stats {
-        // Before the sockets are closed, which takes seconds with hundreds of them.
+        // Before the sockets are closed, which takes a while with hundreds of them.
         Snapshot::sum(cores.iter_mut().map(Snapshot::take).collect())
             .write(&path)
             .map_err(|error| RunError::Stats { path, error })?;
     }
+    close(cores);
     Ok(served?)
+}
+
+/// Closes the sockets of all forwarding threads. The kernel waits some milliseconds at each, so the threads do it at once.
+fn close<F: Forwarder>(cores: Vec<Core<F>>) {
+    thread::scope(|scope| {
+        for core in cores {
+            scope.spawn(move || drop(core));
+        }
+    });
 }
 
 /// The program of a file, and the file's bytes.
