@@ -17,11 +17,13 @@ import numpy as np
 
 from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, demand, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
+from weir.analysis.detectors.policing.independence import ALPHA, independence_p
+from weir.analysis.detectors.policing.inflation import behind_queue, mostly_behind_queue, standing_queue
 from weir.analysis.detectors.policing.load import own_dependence
 from weir.analysis.detectors.policing.queue import MIN_SAMPLES, Wait, wait_in_queue
 from weir.analysis.detectors.policing.verdict import MIN_LOSSES, FlowVerdict
 from weir.analysis.jitter import delay_spread_of, jitter_of
-from weir.analysis.tables import Bools, Floats, Ints
+from weir.analysis.tables import Bools, Floats
 from weir.analysis.traces import FlowTrace
 from weir.rundir.plural import plural
 
@@ -40,18 +42,9 @@ WIDE = 1.1
 """Ratio of the ends of the rate's interval, from which on the reason names them."""
 COARSE_FRAMES = 0.1
 """Jitter of the RTTs × rate, in frames, from which on no bucket need explain the losses of a policer."""
-INFLATED = 1.3
-INFLATED_S = 0.005
-"""A loss is due to a queue when its RTT exceeds the tenth percentile by this factor and by this time."""
-MIN_EVENTS, MOST_LONGER = 8, 0.2
-"""Losses of a queue, of several flows: half of 8 or more events met RTTs that a fifth of the samples exceed.
-At simulated policers with other traffic 24 % and more exceeded them (seeds below 60)."""
 MIN_RUNS = 5
 """Runs of losses between packets that passed. A path that fails now and then loses all packets of a time, and
 a bucket of a low enough rate explains one such time, or a few. Real policers had 9 runs and more."""
-CHANCE = 0.25
-"""As likely as this, or more, losses elsewhere would all meet RTTs as long, by chance. The one loss at a real
-shaper met an RTT that a fifth of the samples reached."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +210,54 @@ def _wait(flow: FlowTrace, group: _Group) -> Wait | None:
     )
 
 
+def _unexplained(
+    flow: FlowTrace, reason: str, jitter_s: float, frames: float, detail: dict[str, object]
+) -> FlowVerdict:
+    """The verdict on losses that no bucket or queue explains; `frames` have tokens within the jitter."""
+    coarse = (
+        f"times are wrong by about {jitter_s * 1e3:.1f} ms, in which a bucket gets the tokens of "
+        f"{frames:.1f} frames: too coarse to see whether one dropped the packets"
+    )
+    if flow.view != "sent" or len(flow.rtt_ns) < MIN_SAMPLES:
+        if frames > COARSE_FRAMES:
+            reason = coarse
+        elif flow.view != "sent":
+            reason += "; but the capture does not show when lost packets passed the policer"
+        else:
+            few = plural(len(flow.rtt_ns), "RTT does", "RTTs do")
+            reason += f"; but {few} not show how much delays before the policer vary"
+        return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+    follows = own_dependence(flow)
+    p = independence_p(flow.lost[flow.payload_bytes > 0])
+    detail["own_dependence_z"] = round(follows.z, 1)
+    detail["own_dependence_z_of_half"] = round(follows.z_of_half, 1)
+    detail["independence_p"] = round(p, 3)
+    if follows.excluded and p > ALPHA:
+        reason += (
+            f"; nor do losses follow what the flow sent (z = {follows.z:.1f}) or each other (p = {p:.3f}): "
+            "they are random, or those of a policer that mostly other traffic empties"
+        )
+        return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
+    if frames > COARSE_FRAMES:
+        reason = coarse
+    elif follows.found:
+        reason += (
+            f"; but losses follow what the flow itself sent (z = {follows.z:.1f}), as at a policer or a "
+            "short queue that has other traffic, too, which is not in the capture"
+        )
+    elif p <= ALPHA:
+        reason += (
+            f"; but losses follow each other (p = {p:.3f}), as at a policer or a short queue that has other "
+            "traffic, too, which is not in the capture, or on a path that loses in bursts"
+        )
+    else:
+        reason += (
+            f"; nor do losses follow what the flow sent (z = {follows.z:.1f}), but the flow sends so evenly, "
+            "or so little, that they need not, even if it is half of the traffic of a policer"
+        )
+    return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+
+
 def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_rate: float) -> FlowVerdict:
     """`passed_rate`: bytes/s that passed of the most flows that were tried as those of one bucket."""
     flow = flows[i]
@@ -248,47 +289,17 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
     count = threshold.hits + threshold.misses
     jitter_s = jitter_of(flow.rtt_sent_ns, flow.rtt_ns) / 1e9
     if fit.score < MIN_SCORE or skill(fit.score, group.packets.lost) < MIN_SKILL:
-        queue = _mostly_behind_queue(flow)
+        queue = mostly_behind_queue(flow)
         if queue is not None:
             reason = f"losses met a queue: half of them came at RTTs of {queue}, and no bucket explains them"
             return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
-        # The fitted rate is that of a bucket which explains nothing, often far below the policer's.
-        moved = jitter_s * max(fit.rate, passed_rate) / float(flow.frame_bytes.max())
-        if moved > COARSE_FRAMES:
-            reason = (
-                f"times are wrong by about {jitter_s * 1e3:.1f} ms, in which a bucket gets the tokens of "
-                f"{moved:.1f} frames: too coarse to see whether one dropped the packets"
-            )
-            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
         reason = (
             f"no bucket explains the losses: the best, {bucket}{beside}, explains {threshold.hits} of "
             f"{count} and would have dropped {plural(threshold.false_drops, 'packet')} that passed"
         )
-        if flow.view != "sent":
-            reason += "; but the capture does not show when lost packets passed the policer"
-            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
-        if len(flow.rtt_ns) < MIN_SAMPLES:
-            few = plural(len(flow.rtt_ns), "RTT does", "RTTs do")
-            reason += f"; but {few} not show how much delays before the policer vary"
-            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
-        follows = own_dependence(flow)
-        detail["own_dependence_z"] = round(follows.z, 1)
-        detail["own_dependence_z_of_half"] = round(follows.z_of_half, 1)
-        if follows.found:
-            reason += (
-                f"; but losses follow what the flow itself sent (z = {follows.z:.1f}), as at a policer or a "
-                "short queue that has other traffic, too, which is not in the capture"
-            )
-            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
-        reason += f"; nor do losses follow what the flow sent (z = {follows.z:.1f})"
-        if not follows.excluded:
-            reason += (
-                ", but the flow sends so evenly, or so little, that they need not, even if it is half of the "
-                "traffic of a policer"
-            )
-            return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
-        reason += ": they are random, or those of a policer that mostly other traffic empties"
-        return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
+        # The fitted rate is that of a bucket which explains nothing, often far below the policer's.
+        frames = jitter_s * max(fit.rate, passed_rate) / float(flow.frame_bytes.max())
+        return _unexplained(flow, reason, jitter_s, frames, detail)
     wait = _wait(flow, group)
     if wait is not None:
         detail["rtt_explained_by_queue"] = round(wait.explained, 4)
@@ -306,6 +317,10 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
                 f"queue of that size"
             )
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
+    standing = standing_queue(flow)
+    if standing is not None:
+        reason = f"the losses are those of {bucket}{beside}, and of a queue that is always full: {standing}"
+        return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
     runs = detail["loss_runs"] = group.loss_runs
     if runs < MIN_RUNS:
         reason = (
@@ -342,7 +357,7 @@ def _no_bucket(flow: FlowTrace) -> FlowVerdict:
 
 
 def _few_losses(flow: FlowTrace) -> FlowVerdict:
-    long_s = _behind_queue(flow) if 0 < flow.losses < MIN_LOSSES else None
+    long_s = behind_queue(flow) if 0 < flow.losses < MIN_LOSSES else None
     if long_s is not None:
         reason = (
             f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost, each behind a queue: RTT "
@@ -352,41 +367,6 @@ def _few_losses(flow: FlowTrace) -> FlowVerdict:
         return FlowVerdict(flow.name, "not_policed", reason, detail=_counts(flow))
     reason = f"{flow.losses} of {plural(len(flow.time_ns), 'packet')} lost; {MIN_LOSSES} losses are needed"
     return FlowVerdict(flow.name, "insufficient_loss", reason, detail=_counts(flow))
-
-
-def _behind_queue(flow: FlowTrace) -> float | None:
-    """The least RTT at a loss, seconds, where each loss met an RTT that a queue had made long."""
-    if len(flow.rtt_ns) < 2 * MIN_LOSSES:
-        return None
-    at_loss = _rtt_at(flow, flow.time_ns[flow.lost])
-    usual = float(np.percentile(flow.rtt_ns, 10))
-    long_ns = max(INFLATED * usual, usual + INFLATED_S * 1e9)
-    # Losses within an RTT are one event: they meet one queue, or none.
-    events = 1 + int(np.count_nonzero(np.diff(flow.time_ns[flow.lost]) > usual))
-    chance = float(np.mean(flow.rtt_ns >= at_loss.min())) ** events
-    return float(at_loss.min()) / 1e9 if np.all(at_loss > long_ns) and chance < CHANCE else None
-
-
-def _mostly_behind_queue(flow: FlowTrace) -> str | None:
-    """The RTTs that most losses met, where these were long, as they are when a queue overflows."""
-    if not len(flow.rtt_ns):
-        return None
-    usual = float(np.median(flow.rtt_ns))
-    lost_ns = flow.time_ns[flow.lost]
-    events = lost_ns[np.diff(lost_ns, prepend=-np.inf) > usual]
-    if len(events) < MIN_EVENTS:
-        return None
-    met = float(np.median(_rtt_at(flow, events)))
-    if met < usual + INFLATED_S * 1e9 or np.mean(flow.rtt_ns > met) > MOST_LONGER:
-        return None
-    return f"{met / 1e6:.0f} ms and more, where the median is {usual / 1e6:.0f} ms"
-
-
-def _rtt_at(flow: FlowTrace, time_ns: Ints) -> Ints:
-    """The RTT of the last packet with one before each time."""
-    order = np.argsort(flow.rtt_sent_ns)
-    before = np.searchsorted(flow.rtt_sent_ns[order], time_ns, side="right") - 1
-    return flow.rtt_ns[order][np.maximum(before, 0)]
 
 
 def _counts(flow: FlowTrace) -> dict[str, object]:

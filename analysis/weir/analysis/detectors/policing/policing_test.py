@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from weir.analysis.detectors.policing import POLICING_DETECTORS, own
 from weir.analysis.detectors.policing.bucket import Arrivals, best_threshold, demand
 from weir.analysis.detectors.policing.fit import fit_bucket
+from weir.analysis.detectors.policing.independence import ALPHA, independence_p
 from weir.analysis.detectors.policing.load import own_dependence
 from weir.analysis.detectors.policing.own import detect_policing
 from weir.analysis.jitter import delay_spread_of
@@ -210,14 +212,51 @@ def test_a_policer_with_traffic_that_was_not_captured_is_not_excluded(jitter_s: 
         assert found.verdict != "not_policed", found.reason
 
 
-def test_a_flow_that_sends_evenly_does_not_exclude_a_policer_with_other_traffic() -> None:
+def test_losses_that_follow_each_other_do_not_exclude_a_policer_with_other_traffic() -> None:
     found = [detect_policing(draw_single("policed-limited-cross", seed).flows)[0] for seed in range(100, 120)]
     print(*(f"{each.verdict}: {each.reason}" for each in found), sep="\n")
-    evenly = [each for each in found if "the flow sends so evenly" in each.reason]
-    assert len(evenly) >= 5
-    assert {each.verdict for each in evenly} == {"cannot_tell"}
-    # 12 of these 20 before evenness counted.
-    assert sum(each.verdict == "not_policed" for each in found) <= 5
+    dependent = [each for each in found if "losses follow each other" in each.reason]
+    assert len(dependent) >= 10
+    assert {each.verdict for each in dependent} == {"cannot_tell"}
+    # 12 of these 20 before evenness and dependence counted.
+    assert sum(each.verdict == "not_policed" for each in found) <= 1
+
+
+def test_a_flow_that_sends_evenly_does_not_exclude_a_policer_with_other_traffic(
+    rng: np.random.Generator,
+) -> None:
+    time_s = np.arange(0, 20, FRAME / RATE)
+    [found] = detect_policing([trace(time_s, rng.random(len(time_s)) < 0.02)])
+    assert found.verdict == "cannot_tell"
+    assert "the flow sends so evenly" in found.reason
+
+
+@pytest.mark.parametrize("loss", [0.005, 0.1, 0.5, 0.9])
+def test_independent_losses_have_uniform_p_values(loss: float) -> None:
+    p = [independence_p(np.random.default_rng([7, seed]).random(3000) < loss) for seed in range(100)]
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+    assert np.mean(np.array(p) <= ALPHA) <= 0.05
+
+
+@pytest.mark.parametrize("gap", [20, 21])
+def test_losses_at_even_gaps_or_together_are_not_independent(gap: int, rng: np.random.Generator) -> None:
+    evenly = np.zeros(3000, dtype=bool)
+    evenly[np.arange(40, 3000, gap) + rng.integers(-5, 6, len(range(40, 3000, gap)))] = True
+    together = np.repeat(rng.random(1500) < 1 / gap, 2)
+    assert independence_p(evenly) <= ALPHA
+    assert independence_p(together) <= ALPHA
+
+
+def test_a_loss_rate_that_changes_slowly_is_no_dependence() -> None:
+    rate = 0.02 + 0.015 * np.sin(np.linspace(0, 2 * np.pi, 20_000))
+    p = [independence_p(np.random.default_rng([9, seed]).random(20_000) < rate) for seed in range(40)]
+    assert np.mean(np.array(p) <= ALPHA) <= 0.1
+
+
+def test_too_few_losses_show_no_independence() -> None:
+    assert independence_p(np.zeros(100, dtype=bool)) == 0
+    assert independence_p(np.arange(100) < 3) == 0
+    assert independence_p(np.ones(3, dtype=bool)) == 0
 
 
 def test_a_queue_with_traffic_that_was_not_captured_is_no_policer() -> None:
@@ -227,6 +266,17 @@ def test_a_queue_with_traffic_that_was_not_captured_is_no_policer() -> None:
     assert not any(each.verdict == "policed" for each in found)
     assert len(met) >= 3
     assert {each.verdict for each in met} == {"not_policed"}
+
+
+def test_a_queue_that_is_always_full_is_no_policer(rng: np.random.Generator) -> None:
+    time_s = bursts(rng, 20, 0.7 * RATE)
+    lost, _ = policed(time_s)
+    wait_s = np.where(time_s < 0.5, 0.0, 0.05)
+    [found] = detect_policing([trace(time_s, lost, wait_s=wait_s)])
+    assert (found.verdict, found.rate_bps) == ("cannot_tell", None), found.reason
+    assert "of a queue that is always full: nine of ten RTTs are" in found.reason
+    [steady] = detect_policing([trace(time_s, lost, wait_s=np.full(len(time_s), 0.05))])
+    assert steady.verdict == "policed", steady.reason
 
 
 def test_losses_of_random_loss_do_not_follow_what_was_sent() -> None:
