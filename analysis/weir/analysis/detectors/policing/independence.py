@@ -30,7 +30,7 @@ LOSSES_AROUND = 30
 SERIES = 199
 """Series with independent losses. They are drawn alike each time, so that a capture has one verdict."""
 MOST_PACKETS = 50_000
-"""Packets looked at, the first ones."""
+"""Of more, passed ones are left out at random, which leaves independent losses independent."""
 MIN_GAPS = 4
 ALPHA = 0.01
 """A smaller p is dependence, which 5 of 348 flows with independent random losses had (seeds 0 to 399), and
@@ -38,21 +38,23 @@ all but 12 of 317 that their application limits, in a policer with a third to a 
 half of those 12, the load would not have shown either (`load.py`)."""
 
 
-def independence_p(lost: Bools) -> float:
-    """The p-value that losses are independent of each other, 0 with too few to tell.
+def independence_p(lost: Bools) -> float | None:
+    """The p-value that losses are independent of each other; None with too few to tell.
 
     `lost` is of the packets in the order of their times.
     """
-    lost = lost[:MOST_PACKETS]
+    rng = np.random.default_rng(0)
+    if len(lost) > MOST_PACKETS:
+        lost = lost[lost | (rng.random(len(lost)) < MOST_PACKETS / len(lost))][:MOST_PACKETS]
     if 2 * np.count_nonzero(lost) > len(lost):
         lost = ~lost  # of losses and passed packets, the rarer ones: both are independent, or none
     if np.count_nonzero(lost) <= MIN_GAPS:
-        return 0.0
+        return None
     gap = len(lost) / np.count_nonzero(lost)
     window = min(len(lost), int(np.ceil(LOSSES_AROUND * gap)))
     reaches = [2**power for power in range(int(np.log2(gap)) + 1)]
     # Losses in any order within each window are as likely as those of the flow, if they are independent.
-    rng, part = np.random.default_rng(0), np.arange(len(lost)) * (len(lost) // window) // len(lost)
+    part = np.arange(len(lost)) * (len(lost) // window) // len(lost)
     series = [lost[np.argsort(part + rng.random(len(lost)))] for _ in range(SERIES)]
     found = np.array([_statistics(its, window, reaches) for its in (lost, *series)])
     deviation = np.maximum(found[1:].std(axis=0), 1e-12)

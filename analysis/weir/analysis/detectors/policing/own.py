@@ -231,8 +231,8 @@ def _unexplained(
     p = independence_p(flow.lost[flow.payload_bytes > 0])
     detail["own_dependence_z"] = round(follows.z, 1)
     detail["own_dependence_z_of_half"] = round(follows.z_of_half, 1)
-    detail["independence_p"] = round(p, 3)
-    if follows.excluded and p > ALPHA:
+    detail["independence_p"] = p
+    if follows.excluded and p is not None and p > ALPHA:
         reason += (
             f"; nor do losses follow what the flow sent (z = {follows.z:.1f}) or each other (p = {p:.3f}): "
             "they are random, or those of a policer that mostly other traffic empties"
@@ -245,7 +245,7 @@ def _unexplained(
             f"; but losses follow what the flow itself sent (z = {follows.z:.1f}), as at a policer or a "
             "short queue that has other traffic, too, which is not in the capture"
         )
-    elif p <= ALPHA:
+    elif p is not None and p <= ALPHA:
         reason += (
             f"; but losses follow each other (p = {p:.3f}), as at a policer or a short queue that has other "
             "traffic, too, which is not in the capture, or on a path that loses in bursts"
