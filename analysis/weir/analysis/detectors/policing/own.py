@@ -240,17 +240,14 @@ def _unexplained(
         return FlowVerdict(flow.name, "not_policed", reason, detail=detail)
     if frames > COARSE_FRAMES:
         reason = coarse
-    elif follows.found:
-        reason += (
-            f"; but losses follow what the flow itself sent (z = {follows.z:.1f}), as at a policer or a "
-            "short queue that has other traffic, too, which is not in the capture"
-        )
+    short_queue = "as at a policer or a short queue, perhaps with other traffic that is not in the capture"
+    if follows.found:
+        reason += f"; but losses follow what the flow itself sent (z = {follows.z:.1f}), {short_queue}"
     elif p is not None and p <= ALPHA:
         reason += (
-            f"; but losses follow each other (p = {p:.3f}), as at a policer or a short queue that has other "
-            "traffic, too, which is not in the capture, or on a path that loses in bursts"
+            f"; but losses follow each other (p = {p:.3f}), {short_queue}, or on a path that loses in bursts"
         )
-    else:
+    elif frames <= COARSE_FRAMES:
         reason += (
             f"; nor do losses follow what the flow sent (z = {follows.z:.1f}), but the flow sends so evenly, "
             "or so little, that they need not, even if it is half of the traffic of a policer"

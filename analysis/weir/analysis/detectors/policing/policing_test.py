@@ -140,7 +140,7 @@ def test_two_flows_in_one_bucket_are_found_together(rng: np.random.Generator) ->
     for flow in flows:
         [found] = detect_policing([flow])
         assert found.verdict == "cannot_tell"
-        assert "other traffic, too, which is not in the capture" in found.reason
+        assert "perhaps with other traffic that is not in the capture" in found.reason
     for found in detect_policing(flows):
         assert found.verdict == "policed", found.reason
         assert found.rate_bps == pytest.approx(RATE * 8, rel=0.02)
