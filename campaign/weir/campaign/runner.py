@@ -31,7 +31,7 @@ from weir.runner.prepare import OnTestbed, prepare
 _TICK_S = 0.5
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 GIVE_UP_AFTER = 5
-"""Runs in a row that used up all their attempts; so many have a common cause."""
+"""Failures in a row for each attempt that a run has; so many have a common cause."""
 
 
 class Watcher(Protocol):
@@ -206,12 +206,12 @@ class Runner:
     def _fail(self, started: _Started, error: str, again: bool, waiting: deque[PlannedRun]) -> None:
         path = self._store.fail(started.run, started.partial)
         self._watcher.run_failed(started.run, path, error, again)
+        self._failed_in_a_row += 1
+        self._ending.gave_up = self._failed_in_a_row >= GIVE_UP_AFTER * self._store.campaign.attempts
         if again:
             waiting.append(started.run)
-            return
-        self._ending.failed.append(started.run.key)
-        self._failed_in_a_row += 1
-        self._ending.gave_up = self._failed_in_a_row >= GIVE_UP_AFTER
+        else:
+            self._ending.failed.append(started.run.key)
 
     def _stop(self, numbers: bytes) -> None:
         for number in (byte for byte in numbers if byte in _SIGNALS):

@@ -429,7 +429,14 @@ def _show_plan(store: Store, jobs: int, *, as_json: bool, console: Console) -> i
 
 def _say_end(ending: Ending, tally: Tally, notes: Console) -> None:
     if ending.gave_up:
-        notes.print("weir: too many runs in a row failed; the others are not started", style="red")
+        notes.print(
+            "weir: too many runs in a row failed; the others are not started; logs are in "
+            f"{Path(tally.page).parent / 'failed'}, and the same command resumes",
+            style="red",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     if ending.failed:
         notes.print(
             f"weir: {plural(len(ending.failed), 'run')} failed for good, first {ending.failed[0]}; "
