@@ -25,13 +25,15 @@ The same input and seed give the same output, byte by byte and nanosecond by nan
 arrives at the switch's time 0; the output's time stamps are on the clock of the input.
 
 \b
-python -m weir.softswitch --json weir.json --p4info weir.p4info.txtpb --entries writes.txtpb \\
-    --in 1=client.pcap --in 2=server.pcap --out 1=to-client.pcap --out 2=to-server.pcap \\
+python -m weir.softswitch --json weir.json --p4info weir.p4info.txtpb \\
+    --entries writes.txtpb --in 1=client.pcap --in 2=server.pcap \\
+    --out 1=to-client.pcap --out 2=to-server.pcap \\
     --port 2=rate=10Mbit/s,limit=64kB,delay=20ms
 
 \b
 Entries are P4Runtime WriteRequests, for example:
-    updates { type: MODIFY entity { meter_entry { meter_id: 337588403 index { index: 7 }
+    updates { type: MODIFY entity { meter_entry {
+        meter_id: 337588403 index { index: 7 }
         config { cir: 125000 cburst: 15000 pir: 125000 pburst: 15000 } } } }
 
 Exit codes: 0 done, 1 the switch refused something, 2 bad input.
