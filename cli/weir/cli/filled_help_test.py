@@ -19,12 +19,11 @@ def test_help_is_wrapped_at_the_terminals_width(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run_cli([*manual.name.split()[1:], "--help"]) == 0
-    shown = capsys.readouterr().out
+    shown = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
     for its in manual.paragraphs:
         lines = its.text.splitlines() if its.verbatim else wrapped(its.text)
         assert all(len(line) <= WIDTH for line in lines)
-        text = "\n".join(line.rstrip() for line in shown.splitlines())
-        assert "\n".join(f" {line}" for line in lines) in text
+        assert "\n".join(f" {line}" for line in lines) in shown
 
 
 def wrapped(text: str) -> list[str]:

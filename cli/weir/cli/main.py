@@ -52,7 +52,7 @@ Police traffic in a P4 switch, report every packet it drops, and hold what end h
 
 \b
 weir doctor                        what this machine lacks, and how to mend it
-weir run demo                      an experiment; results in runs/demo/latest
+weir run demo, or your FILE        an experiment; results in runs/demo/latest
 weir campaign FILE                 a matrix of experiments, repeated: one page
 weir campaign compare A B          in what the results of two campaigns differ
 weir plan FILE --switch HOST:9559  what weir would change on a switch

@@ -316,7 +316,10 @@ def _verdict(flows: Sequence[FlowTrace], i: int, group: _Group | None, passed_ra
             return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
     standing = standing_queue(flow)
     if standing is not None:
-        reason = f"the losses are those of {bucket}{beside}, and of a queue that is always full: {standing}"
+        reason = (
+            f"the losses are those of {bucket}{beside}, but a queue that is always full may have dropped the "
+            f"packets: {standing}"
+        )
         return FlowVerdict(flow.name, "cannot_tell", reason, detail=detail)
     runs = detail["loss_runs"] = group.loss_runs
     if runs < MIN_RUNS:
