@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -116,22 +116,19 @@ class Store:
         """Directory of the run once it is complete."""
         return self.folder / run.key
 
+    def complete(self, runs: Iterable[PlannedRun]) -> dict[str, Path]:
+        """Directories of those of these runs that are complete, whatever made them, by key."""
+        return {run.key: self.path_of(run) for run in runs if self.path_of(run).is_dir()}
+
     def done(self) -> dict[str, Path]:
         """Directories of the campaign's complete runs, by key.
 
         Raises CampaignError when one of them was made from another experiment, by other software, or on
         another kernel.
         """
-        found: dict[str, Path] = {}
-        foreign: list[tuple[Path, str]] = []
-        for run in self.campaign.runs:
-            path = self.path_of(run)
-            if not path.is_dir():
-                continue
-            unlike = _difference(path, run, identity_of(run, self.made_by))
-            if unlike:
-                foreign.append((path, unlike))
-            found[run.key] = path
+        found = self.complete(self.campaign.runs)
+        here = [run for run in self.campaign.runs if run.key in found]
+        foreign = [(self.path_of(run), unlike) for run in here if (unlike := self.difference(run))]
         if foreign:
             path, unlike = foreign[0]
             count = len(foreign) - 1
@@ -143,6 +140,10 @@ class Store:
                 f"valid: --runs with another directory, or move {self.folder} away"
             )
         return found
+
+    def difference(self, run: PlannedRun) -> str:
+        """How the complete run here differs from one that would be made now; empty if it does not."""
+        return _difference(self.path_of(run), run, identity_of(run, self.made_by))
 
     def begin(self, run: PlannedRun) -> Path:
         """Create a directory for a run; raises CampaignError when the software has changed."""
@@ -202,9 +203,9 @@ class Store:
             (self.folder / key).rename(_next_path(folder, key))
         sync_directory(self.folder)
 
-    def unplanned(self) -> list[str]:
-        """Keys of complete runs in the folder that the campaign file no longer includes."""
-        wanted = {run.key for run in self.campaign.runs}
+    def unplanned(self, grid: Campaign) -> list[str]:
+        """Keys of complete runs in the folder that the campaign's whole grid does not include."""
+        wanted = {run.key for run in grid.runs}
         paths = self.folder.glob("*_r[0-9][0-9][0-9]*")
         return sorted(path.name for path in paths if path.is_dir() and path.name not in wanted)
 

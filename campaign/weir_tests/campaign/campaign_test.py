@@ -141,3 +141,9 @@ def test_a_campaign_killed_again_and_again_is_resumed_and_keeps_its_complete_run
         ("5 Mbit/s", 2),
         ("5 Mbit/s", 3),
     }
+
+    part = finish(tmp_path, "--only", "rate=5 Mbit/s")
+    assert (part["runs"], part["complete"]) == (1, 1)
+    assert all(path.name in (folder / PAGE).read_text() for path in complete_runs())
+    assert read_summary(folder) == summary
+    assert "not of this grid" not in (tmp_path / "stderr").read_text()

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -18,10 +19,12 @@ from typing import Any
 import pytest
 
 from weir.campaign import runner
+from weir.campaign.choice import only
 from weir.campaign.errors import CampaignError
 from weir.campaign.executors.local import LocalExecutor
 from weir.campaign.identity import Software
 from weir.campaign.load import Campaign, PlannedRun, parse_campaign
+from weir.campaign.others import with_others
 from weir.campaign.runner import GIVE_UP_AFTER, Ending, Runner
 from weir.campaign.store import Store
 from weir.campaign.virtual import with_kernels
@@ -215,7 +218,7 @@ def test_runs_set_aside_are_made_again_and_kept_in_invalid(tmp_path: Path) -> No
         with Store(campaign, tmp_path, lambda: SOFTWARE) as store:
             store.set_aside([campaign.runs[1].key])
             assert list(store.done()) == [run.key for run in campaign.runs if run != campaign.runs[1]]
-            assert store.unplanned() == []
+            assert store.unplanned(campaign) == []
         assert work(tmp_path) == Ending()
         after = marks(tmp_path)
         assert [key for key in after if after[key] != before[key]] == [campaign.runs[1].key]
@@ -350,7 +353,32 @@ def test_a_changed_matrix_keeps_existing_runs_and_lists_those_no_longer_planned(
     assert before.items() <= marks(tmp_path).items()
     with Store(parse_campaign(TEXT), tmp_path, lambda: SOFTWARE) as store:
         assert len(store.done()) == 12
-        assert [name[:8] for name in store.unplanned()] == ["4-Mbit-s"] * 4
+        assert [name[:8] for name in store.unplanned(store.campaign)] == ["4-Mbit-s"] * 4
+
+
+def test_the_page_of_a_part_has_the_other_complete_runs_of_its_grid(tmp_path: Path) -> None:
+    grid = parse_campaign(TEXT)
+    work(tmp_path)
+    part = only(grid, ["rate=2 Mbit/s"])
+    other = next(run for run in grid.runs if run not in part.runs)
+
+    def on_page() -> tuple[tuple[PlannedRun, ...], str]:
+        with Store(part, tmp_path, lambda: SOFTWARE) as store:
+            shown, not_shown = with_others(store, grid, part, 512)
+        return shown.runs, not_shown
+
+    assert on_page() == (grid.runs, "")
+    shutil.rmtree(tmp_path / "many" / other.key)
+    assert on_page() == (tuple(run for run in grid.runs if run != other), "")
+    manifest = tmp_path / "many" / grid.runs[-1].key / "manifest.json"
+    made = json.loads(manifest.read_text())
+    made["campaign"]["software"]["commit"] = "earlier"
+    manifest.write_text(json.dumps(made))
+    shown, not_shown = on_page()
+    assert shown == tuple(run for run in grid.runs[:-1] if run != other)
+    assert not_shown.startswith(
+        f"not on the page: 1 other run of the grid, first {grid.runs[-1].key}: made by"
+    )
 
 
 def test_software_that_changes_during_a_campaign_ends_it(tmp_path: Path) -> None:

@@ -145,6 +145,7 @@ def campaign_command(
     from weir.campaign.choice import only
     from weir.campaign.executors.local import LocalExecutor
     from weir.campaign.load import load_campaign
+    from weir.campaign.others import with_others
     from weir.campaign.outcome import outcomes
     from weir.campaign.page import write_page
     from weir.campaign.runner import Runner
@@ -157,7 +158,8 @@ def campaign_command(
     from weir.runner.prepare import MEMORY_MB, OnTestbed
     from weir.testbed.joined import shared
 
-    planned = only(load_campaign(file, quick=quick, overrides=overrides), wanted)
+    grid = load_campaign(file, quick=quick, overrides=overrides)
+    planned = only(grid, wanted)
     source = Source.parse(read_text(file), str(file))
     if testbeds and jobs is not None:
         raise InputError("--testbed: each testbed has one run at a time; valid: no --jobs")
@@ -198,7 +200,7 @@ def campaign_command(
         return _show_plan(store, jobs, as_json=as_json, console=console)
     with store, contextlib.ExitStack() as stack:
         done = store.done()
-        if unplanned := store.unplanned():
+        if unplanned := store.unplanned(grid):
             notes.print(
                 f"weir: not of this grid, and not counted: {plural(len(unplanned), 'run')}, "
                 f"first {unplanned[0]}",
@@ -227,8 +229,11 @@ def campaign_command(
                 markup=False,
                 soft_wrap=True,
             )
-        found = outcomes(campaign, store.done())
-        page, warnings = write_page(store.folder, campaign, found)
+        done = store.done()
+        shown, not_shown = with_others(store, grid, planned, memory_mb)
+        on_page = outcomes(shown, store.complete(shown.runs))
+        found = [outcome for outcome in on_page if outcome.key in done]
+        page, warnings = write_page(store.folder, shown, on_page)
     tally = Tally(
         runs=len(campaign.runs),
         complete=len(found),
@@ -237,7 +242,7 @@ def campaign_command(
         unexplained=sum(outcome.unexplained for outcome in found),
         page=str(page),
     )
-    for warning in warnings:
+    for warning in (*warnings, *filter(None, [not_shown])):
         notes.print(f"weir: {warning}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     _say_end(ending, tally, notes)
     if as_json:
