@@ -120,6 +120,7 @@ test: system-tests ## every test, Rust and Python; the last lines list skipped t
 	@$(MAKE) --no-print-directory -j2 $(RUST) $(VENV)/.dev $(P4RUNTIME_SHELL)/.python $(CRATE_VALIDATOR)/.python
 	@rm -f "$$WEIR_SKIPPED_TESTS"
 	cargo $(UNOPTIMISED) test --release --workspace --locked --quiet
+	cargo $(UNOPTIMISED) test --release --package weir-ports --features explore --lib --locked --quiet send_threads
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 ARGS ?=
@@ -163,7 +164,7 @@ bench-policer: setup ## long-run rate and first burst of the policer in real tim
 .PHONY: lint
 lint: setup ## formats, linters, types and the direction of imports
 	cargo fmt --all --check
-	cargo $(UNOPTIMISED) clippy --release --workspace --all-targets --locked --quiet -- -D warnings
+	cargo $(UNOPTIMISED) clippy --release --workspace --all-targets --features weir-ports/explore --locked --quiet -- -D warnings
 	ruff format --check .
 	ruff check .
 	mypy

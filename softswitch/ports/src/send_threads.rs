@@ -5,17 +5,19 @@
 //! threads, without locks or allocation. The ring holds for each frame its length and its bytes.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rtrb::{Consumer, Producer, RingBuffer};
-
+use self::sync::{
+    AtomicBool, AtomicI32, AtomicUsize, Consumer, JoinHandle, Mutex, Producer, RingBuffer, Thread,
+    mpsc, thread,
+};
 use super::departures::Departures;
 use super::sender::Sender;
 use super::tally::{Sent, Tally};
 
+mod sync;
 #[cfg(test)]
 mod tests;
 
@@ -304,7 +306,7 @@ impl RemoteSender {
         if std::mem::take(&mut self.wake_pending) {
             self.thread.wake();
         }
-        if self.frames.as_ref().is_some_and(Producer::is_abandoned) {
+        if self.frames.as_ref().is_some_and(|ring| ring.is_abandoned()) {
             return Some(thread_exited());
         }
         match self.interface_error.load(Ordering::Relaxed) {
@@ -332,6 +334,7 @@ fn thread_exited() -> io::Error {
 }
 
 /// The send thread's end of a ring.
+#[derive(Debug)]
 struct PortQueue<S> {
     frames: Consumer<u8>,
     sender: S,
