@@ -27,7 +27,7 @@ mod explored {
     pub use shuttle::sync::{Condvar, Mutex, mpsc};
     pub use shuttle::thread::{JoinHandle, Thread};
 
-    /// Threads; shuttle has no time, in which a thread that waits for a moment would go on.
+    /// Threads; shuttle models no time, so that a wait for a while is a yield.
     pub mod thread {
         pub use shuttle::thread::{Builder, park, yield_now};
 
@@ -50,7 +50,7 @@ mod explored {
     pub type Producer<T> = End<rtrb::Producer<T>>;
     pub type Consumer<T> = End<rtrb::Consumer<T>>;
 
-    /// An end of a ring; each use of it is a step of its own.
+    /// One end of a ring; each use of it is a step.
     #[derive(Debug)]
     pub struct End<E>(E);
 

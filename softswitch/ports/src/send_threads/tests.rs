@@ -31,7 +31,7 @@ fn explored(test: impl Fn() + Send + Sync + 'static) {
     test();
 }
 
-/// What an interface has sent.
+/// Frames that an interface has sent, and whether it is closed.
 #[derive(Debug, Default)]
 struct Wire {
     sent: Mutex<Vec<Vec<u8>>>,
