@@ -5,7 +5,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 __version__: str
 
@@ -186,3 +188,19 @@ def join_run(
     Raises CaptureError when a file is not what it should be, ValueError for text that is not an IP address,
     and for clocks that are not one for each capture.
     """
+
+class TokenBucket:
+    """A token bucket whose level nobody sees, with traffic that was not captured (src/bucket.rs).
+
+    In four steps of time it gets a frame's tokens. The load of the other traffic lasts `steps_of_load` steps
+    on average; a packet arrives any number of steps up to `jitter_steps` later than it is said to.
+    """
+
+    def __init__(self, steps_of_load: float, jitter_steps: int) -> None: ...
+    def drop_probabilities(self, steps: NDArray[np.int64], lost: NDArray[np.uint8]) -> list[float]:
+        """The probability of each packet to be dropped, given the fates of those before it.
+
+        `steps`: when each arrives, ascending. `lost`: 0 if it passed. Neither 0 nor 1 is a result.
+
+        Raises ValueError if there are not as many of both, or if `steps` descend.
+        """

@@ -16,6 +16,7 @@
 //! - `python`: the extension module `weir_core` (feature `python`)
 
 pub mod acknowledged;
+pub mod bucket;
 pub mod infer;
 #[cfg(feature = "tables")]
 pub mod join;

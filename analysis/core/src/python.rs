@@ -9,11 +9,13 @@ use arrow_array::RecordBatch;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::{IntoPyArrow, PyArrowType, Table};
 use arrow_schema::ArrowError;
+use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::bucket::Bucket;
 use crate::infer::{Cause, Loss, RttSample, Verdict};
 use crate::join::{ClockPiece, HostCapture, Reports, Unmatched};
 use crate::losses::{Scan, Summary};
@@ -449,6 +451,39 @@ fn address(text: &str) -> PyResult<IpAddr> {
 }
 
 /// The module.
+/// See `bucket::Bucket`.
+#[pyclass(frozen)]
+struct TokenBucket(Bucket);
+
+#[pymethods]
+impl TokenBucket {
+    #[new]
+    fn new(steps_of_load: f64, jitter_steps: u64) -> Self {
+        Self(Bucket::new(steps_of_load, jitter_steps))
+    }
+
+    fn drop_probabilities(
+        &self,
+        py: Python<'_>,
+        steps: PyBuffer<i64>,
+        lost: PyBuffer<u8>,
+    ) -> PyResult<Vec<f64>> {
+        let (steps, lost) = (steps.to_vec(py)?, lost.to_vec(py)?);
+        if steps.len() != lost.len() {
+            return Err(PyValueError::new_err(format!(
+                "{} steps and {} fates; each packet needs one of each",
+                steps.len(),
+                lost.len()
+            )));
+        }
+        if !steps.is_sorted() {
+            return Err(PyValueError::new_err("the packets' steps must ascend"));
+        }
+        let lost: Vec<bool> = lost.into_iter().map(|fate| fate != 0).collect();
+        Ok(py.detach(|| self.0.drop_probabilities(&steps, &lost)))
+    }
+}
+
 #[pymodule]
 fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CaptureError", module.py().get_type::<CaptureError>())?;
@@ -462,5 +497,6 @@ fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(stream_segments, module)?)?;
     module.add_function(wrap_pyfunction!(read_acknowledged, module)?)?;
     module.add_function(wrap_pyfunction!(join_run, module)?)?;
+    module.add_class::<TokenBucket>()?;
     Ok(())
 }

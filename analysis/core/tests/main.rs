@@ -2,6 +2,7 @@
 //! The crate from outside. One program, because each links all of it and runs alone.
 
 mod acknowledged;
+mod bucket;
 mod captures;
 mod delivery;
 mod imperfect;

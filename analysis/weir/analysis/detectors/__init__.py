@@ -10,6 +10,7 @@ from weir.analysis.detectors.buckets import one_bucket_or_two
 from weir.analysis.detectors.correlation import RESAMPLED, TRENDS
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.level import bucket_level
+from weir.analysis.detectors.likelihood import bucket_likelihood
 from weir.analysis.detectors.memory import frame_memory
 from weir.analysis.detectors.rfc8382 import rfc8382
 from weir.analysis.detectors.shared import shared_policer
@@ -39,6 +40,7 @@ PAIR_DETECTORS: dict[str, PairDetector] = {
     "shared": shared_policer,
     "frame-memory": frame_memory,
     "bucket-level": bucket_level,
+    "bucket-likelihood": bucket_likelihood,
     "buckets": one_bucket_or_two,
     "wehey_loss_trend": loss_trend_correlation,
     "rfc8382": rfc8382,
@@ -47,7 +49,7 @@ PAIR_DETECTORS: dict[str, PairDetector] = {
 }
 """Detectors of two flows by the name that `weir detect`, `weir evaluate` and `result.json` use."""
 
-NEED_EXACT_TIMES = ("shared", "frame-memory", "bucket-level", "buckets")
+NEED_EXACT_TIMES = ("shared", "frame-memory", "bucket-level", "bucket-likelihood", "buckets")
 """They must know how exact the times are; the others assume bins that are coarse enough."""
 
 RUN_DETECTORS = ("wehey_loss_trend", "shared")

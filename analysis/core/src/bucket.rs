@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A token bucket whose level nobody sees: how likely is each packet of a flow to be dropped, given the fates of all
+//! packets before it?
+//!
+//! A hidden Markov model, filtered forward. Its state is the bucket's level, in frames, and the load of all traffic that
+//! was not captured, which is Poisson with one of four rates and changes to any of them at random. A packet that meets
+//! less than a frame is dropped; one that passes takes a frame, as each packet of the other traffic does that meets one.
+//! Time is counted in steps, in each of which the bucket gets a quarter of a frame.
+
+/// Steps in which the bucket gets the tokens of a frame.
+pub const STEPS: usize = 4;
+/// Levels up to `FINE` frames are told apart by a step, those above by these numbers of frames.
+const FINE: usize = 6;
+const COARSE: [u8; 16] = [1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8];
+const TOP: usize = STEPS * FINE;
+const BINS: usize = TOP + COARSE.len();
+/// Frames of the other traffic for each frame of tokens.
+const LOADS: [f32; MODES] = [0.3, 0.8, 1.2, 2.0];
+const MODES: usize = 4;
+/// The part of all fates that the bucket is taken not to explain, one half of them drops.
+const UNEXPLAINED: f32 = 0.02;
+/// Of the jitter, of which a packet's delay is any with the same probability.
+const PARTS: u64 = 5;
+/// Gaps are made of 2^k steps. Those from `FIRST_JUMP` to `LAST_JUMP` are matrices; in a longer gap the level is forgotten.
+const FIRST_JUMP: u32 = 4;
+const LAST_JUMP: u32 = 12;
+
+type Levels = [f32; BINS];
+
+/// The probabilities of what a bucket of some rate does between packets.
+pub struct Bucket {
+    /// By load and k, what a gap of 2^(k + `FIRST_JUMP`) steps makes of each level.
+    jumps: Vec<Vec<Box<[Levels; BINS]>>>,
+    /// Of the load to change within a step.
+    change: f64,
+    /// By load, of a packet that arrives at each level to be dropped.
+    drops: Vec<Levels>,
+}
+
+impl Bucket {
+    /// A bucket whose other load lasts `steps_of_load` steps on average; packets arrive up to `jitter_steps` later than
+    /// they are said to.
+    #[must_use]
+    pub fn new(steps_of_load: f64, jitter_steps: u64) -> Self {
+        let jumps: Vec<_> = LOADS.iter().map(|&load| jumps(load)).collect();
+        let drops = (0..MODES)
+            .map(|mode| drops(&jumps[mode], LOADS[mode], jitter_steps))
+            .collect();
+        Self {
+            jumps,
+            change: 1.0 / steps_of_load.max(1.0),
+            drops,
+        }
+    }
+
+    /// For each packet, by `step` of arrival in ascending order and whether it was `lost`, its probability of being
+    /// dropped, given the fates of those before it.
+    #[must_use]
+    pub fn drop_probabilities(&self, steps: &[i64], lost: &[bool]) -> Vec<f64> {
+        let mut state = [[1.0 / (BINS * MODES) as f32; BINS]; MODES];
+        let mut at = steps
+            .first()
+            .map_or(0, |first| first.saturating_sub(1 << LAST_JUMP));
+        let mut found = Vec::with_capacity(steps.len());
+        for (&step, &lost) in steps.iter().zip(lost) {
+            self.wait(step.saturating_sub(at).max(0).unsigned_abs(), &mut state);
+            at = step;
+            found.push(f64::from(self.observe(&mut state, lost)));
+        }
+        found
+    }
+
+    /// The probability of a drop before the fate is known; then the state given the fate.
+    fn observe(&self, state: &mut [Levels; MODES], lost: bool) -> f32 {
+        let (mut all, mut dropped) = (0.0, 0.0);
+        for (levels, drops) in state.iter_mut().zip(&self.drops) {
+            let mut passes = *levels;
+            for bin in 0..BINS {
+                all += levels[bin];
+                let drop = levels[bin] * drops[bin];
+                dropped += drop;
+                passes[bin] = levels[bin] - drop;
+                levels[bin] = drop;
+            }
+            if !lost {
+                *levels = [0.0; BINS];
+                levels[0] = passes[..STEPS].iter().sum();
+                take_frame(&passes, 1.0, levels);
+            }
+        }
+        let left: f32 = state.iter().flatten().sum();
+        for share in state.iter_mut().flatten() {
+            *share /= left;
+        }
+        dropped / all
+    }
+
+    /// The loads change first, so that after a long gap each level is one of its load.
+    fn wait(&self, steps: u64, state: &mut [Levels; MODES]) {
+        if steps == 0 {
+            return;
+        }
+        let changed = (1.0 - (-(steps as f64) * self.change).exp()) as f32;
+        for bin in 0..BINS {
+            let share = state.iter().map(|levels| levels[bin]).sum::<f32>() / MODES as f32;
+            for levels in state.iter_mut() {
+                levels[bin] += changed * (share - levels[bin]);
+            }
+        }
+        let steps = steps.min((1 << (LAST_JUMP + 1)) - 1);
+        for (mode, levels) in state.iter_mut().enumerate() {
+            *levels = after_wait(levels, steps, &self.jumps[mode], LOADS[mode]);
+        }
+    }
+}
+
+fn after_wait(levels: &Levels, steps: u64, jumps: &[Box<[Levels; BINS]>], load: f32) -> Levels {
+    let mut after = *levels;
+    for _ in 0..steps % (1 << FIRST_JUMP) {
+        after = after_step(&after, load);
+    }
+    for (k, jump) in jumps.iter().enumerate() {
+        if steps >> (FIRST_JUMP + k as u32) & 1 == 1 {
+            after = after_jump(&after, jump);
+        }
+    }
+    after
+}
+
+/// What 2^k steps make of each level, for all k of jumps.
+fn jumps(load: f32) -> Vec<Box<[Levels; BINS]>> {
+    let mut matrix = Box::new([[0.0; BINS]; BINS]);
+    for (bin, row) in matrix.iter_mut().enumerate() {
+        row[bin] = 1.0;
+        for _ in 0..1 << FIRST_JUMP {
+            *row = after_step(row, load);
+        }
+    }
+    let mut all = vec![matrix];
+    for _ in FIRST_JUMP..LAST_JUMP {
+        let last = &all[all.len() - 1];
+        let mut squared = last.clone();
+        for row in squared.iter_mut() {
+            *row = after_jump(row, last);
+        }
+        all.push(squared);
+    }
+    all
+}
+
+fn after_jump(levels: &Levels, jump: &[Levels; BINS]) -> Levels {
+    let mut after = [0.0; BINS];
+    for (&share, row) in levels.iter().zip(jump) {
+        for (sum, &part) in after.iter_mut().zip(row) {
+            *sum += share * part;
+        }
+    }
+    after
+}
+
+/// Tokens of a step, then at most one packet of the other traffic.
+fn after_step(levels: &Levels, load: f32) -> Levels {
+    let mut full = [0.0; BINS];
+    full[1..=TOP].copy_from_slice(&levels[..TOP]);
+    for (bin, &frames) in (TOP..BINS - 1).zip(&COARSE) {
+        let up = levels[bin] / (STEPS as f32 * f32::from(frames));
+        full[bin] += levels[bin] - up;
+        full[bin + 1] += up;
+    }
+    full[BINS - 1] += levels[BINS - 1];
+    let arrives = load / STEPS as f32;
+    let mut after = full;
+    for share in &mut after[STEPS..] {
+        *share *= 1.0 - arrives;
+    }
+    take_frame(&full, arrives, &mut after);
+    after
+}
+
+/// Adds what `share` of the levels of a frame and more are without that frame.
+fn take_frame(levels: &Levels, share: f32, after: &mut Levels) {
+    for bin in STEPS..TOP {
+        after[bin - STEPS] += levels[bin] * share;
+    }
+    for sum in &mut after[TOP - STEPS..TOP] {
+        *sum += levels[TOP] * share / STEPS as f32;
+    }
+    for (bin, &frames) in (TOP..BINS).zip(&COARSE).skip(1) {
+        let down = levels[bin] * share / f32::from(frames);
+        after[bin - 1] += down;
+        after[bin] += levels[bin] * share - down;
+    }
+}
+
+/// The probability that a packet is dropped which arrives at each level, or at any time within `jitter_steps` after.
+fn drops(jumps: &[Box<[Levels; BINS]>], load: f32, jitter_steps: u64) -> Levels {
+    let mut found = [0.0; BINS];
+    for (bin, drop) in found.iter_mut().enumerate() {
+        let mut at = [0.0; BINS];
+        at[bin] = 1.0;
+        let mut low = 0.0;
+        for part in 0..PARTS {
+            let steps = jitter_steps.min(1 << LAST_JUMP) * part / (PARTS - 1);
+            let after = after_wait(&at, steps, jumps, load);
+            low += after[..STEPS].iter().sum::<f32>();
+        }
+        *drop = UNEXPLAINED / 2.0 + (1.0 - UNEXPLAINED) * low / PARTS as f32;
+    }
+    found
+}

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do two flows have policers of their own? By the likelihood of all fates in one bucket and in two.
+
+A token bucket's level is hidden, and so is the traffic that was not captured. `weir_core.TokenBucket`
+follows both through the packets of a flow, or of two flows in one bucket, and says how likely each packet's
+fate was, given the fates before it (a hidden Markov model: the level in quarters of a frame, and Poisson
+traffic whose load changes every `LOAD_S`). With ℓ the logarithm of the likelihood of all fates,
+
+    S = ℓ(both in one bucket) − ℓ(the first alone) − ℓ(the second alone)
+
+is large if each flow's fates tell what happens to the other one, near 0 if they tell nothing, and far below 0
+if what one of them says about the bucket is wrong for the other: of two policers one is often full while the
+other one is empty. The rate is unknown; S is the largest of `RATES` rates, from that of both flows to
+`MOST_OTHERS` times as much.
+
+Flows of one bucket may lose different parts of their packets, as one sends in bursts and the other one does
+not, so each flow's odds are all multiplied by what makes its expected losses as many as it had.
+
+Only two policers are found. S is large for flows behind two policers, too, if their losses come and go
+together. But slow trends cannot make it far below 0, unless one of the flows loses packets elsewhere.
+
+The model is no exact one, so it is tested against the data: S of the flows shifted against each other by
+fractions of their RTT has to be about the same, as it is behind two policers. If it is far from that, the
+packets that met say something else than those that did not: nothing follows.
+
+Jitter hides the level, but not the load. A packet counts as one that came at any time within `JITTERS` times
+the jitter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from scipy.special import expit
+from weir_core import TokenBucket
+
+from weir.analysis.detectors.events import FlowEvents, statistics_of
+from weir.analysis.detectors.memory import MAX_JITTER_NS, MIN_LOSSES, OWN, excess_of, largest_tau, own_z
+from weir.analysis.detectors.nulls import rank_p
+from weir.analysis.tables import Bools, Floats
+from weir.rundir.plural import plural
+
+EVIDENCE, EVIDENCE_JITTER = 15.0, 25.0
+"""S below minus this is two policers, with exact times and with others. In 60 runs behind one policer, where
+shifted flows had about the same, it was never below 3 with exact times, and −2 with jitter of 1 ms."""
+SAME_Z = 2.0
+RATES, MOST_OTHERS, LEAST_OTHERS = 5, 60.0, 0.7
+SHORTEST_S = 60e-6
+"""The shortest time for a frame's tokens that is tried."""
+STEPS = 4
+"""`weir_core.TokenBucket` counts time in steps; in so many a bucket gets a frame's tokens."""
+LOAD_S = 0.1
+JITTERS = 8
+NEWTON_STEPS = 16
+BLOCK_S, CLIP = 0.02, 5.0
+"""S is summed over blocks of time, of which none counts for more: a burst that is longer than the model's
+bucket would decide alone."""
+OWN_Z = 4.0
+"""So much the losses of one of the flows have to depend on its own drops. Without this, a flow of 0.2 Mbit/s
+that lost a fifth of its packets was found to have another policer than one that lost 2 %."""
+SLOW_START_S = 1.0
+MAX_PACKETS = 6000
+"""Of both flows together, those in a row that have most losses."""
+SHIFTS, SHIFTED_RTTS = 8, (0.35, 1.8)
+"""Shifts to either side; at least 4 times a frame's time, up to 12 times."""
+
+
+@dataclass(frozen=True)
+class LikelihoodResult:
+    """The verdict; `evidence` is S with `tau_us` for a frame's tokens, `z` how far it is from shifted flows'.
+
+    z is in standard deviations of these, p the rank of S among them.
+    """
+
+    verdict: Literal["separate", "cannot_tell"]
+    reason: str
+    p: float | None = None
+    evidence: float | None = None
+    z: float | None = None
+    tau_us: float | None = None
+
+    def detail(self) -> dict[str, object]:
+        """All statistics of the verdict, ready for JSON."""
+        return statistics_of(self)
+
+
+@dataclass(frozen=True)
+class _Packets:
+    """A flow's packets by time; seconds from the first moment that counts."""
+
+    time_s: Floats
+    lost: Bools
+
+
+def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
+    """Do two flows have policers of their own? See the module's text."""
+    if a.behind_policer or b.behind_policer:
+        return LikelihoodResult("cannot_tell", "behind the policer losses are not seen where they were")
+    if max(a.clock_error_ns, b.clock_error_ns) > 0:
+        return LikelihoodResult("cannot_tell", "the clocks of the flows may differ")
+    if few := _few(a, b):
+        return LikelihoodResult("cannot_tell", few)
+    start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
+    start += min(int(SLOW_START_S * 1e9), (end - start) // 10)
+    one, other = _most_losses(*(_between(flow, int(start), int(end)) for flow in (a, b)))
+    if few := _few(one, other):
+        return LikelihoodResult("cannot_tell", f"while both flows ran, {few}")
+    largest_s = largest_tau(a, b, int(start), int(end))
+    least_s = max(SHORTEST_S, largest_s / MOST_OTHERS)
+    taus = np.geomspace(least_s, max(LEAST_OTHERS * largest_s, 1.5 * least_s), RATES)
+    jitter_s = JITTERS * max(a.jitter_ns, b.jitter_ns) / 1e9
+    tests = [_Test(one, other, float(tau), jitter_s) for tau in taus]
+    values = [test.evidence(0.0) for test in tests]
+    best = int(np.argmax(values))
+    evidence, tau_s = values[best], float(taus[best])
+    exact = max(a.jitter_ns, b.jitter_ns) <= MAX_JITTER_NS
+    if evidence > -(EVIDENCE if exact else EVIDENCE_JITTER):
+        reason = f"one bucket is {_likely(evidence)} than two"
+        return LikelihoodResult("cannot_tell", reason, None, evidence, None, tau_s * 1e6)
+    rtt_s = max(a.min_rtt_ns, b.min_rtt_ns) / 1e9
+    shifted = np.array([tests[best].evidence(shift) for shift in _shifts(rtt_s, tau_s)])
+    z = float((evidence - shifted.mean()) / max(float(shifted.std(ddof=1)), 1.0))
+    result = LikelihoodResult(
+        "cannot_tell",
+        f"one bucket is {_likely(evidence)} than two (z = {z:.1f}, against flows shifted by parts of an RTT)",
+        rank_p(evidence, shifted),
+        evidence,
+        z,
+        tau_s * 1e6,
+    )
+    if abs(z) >= SAME_Z:
+        why = "packets that met say something else than others, so the model does not hold: "
+        return replace(result, reason=why + result.reason)
+    if not _by_bucket(a, b, int(start), int(end)):
+        why = "neither flow's losses depend on its own drops as those of a bucket would: "
+        return replace(result, reason=why + result.reason)
+    return replace(result, verdict="separate")
+
+
+def _few(one: FlowEvents | _Packets, other: FlowEvents | _Packets) -> str:
+    """Why there are too few losses; empty if there are not."""
+    losses = min(int(np.count_nonzero(flow.lost)) for flow in (one, other))
+    few = f"{plural(losses, 'loss', 'losses')} in one of the flows; {MIN_LOSSES} are needed"
+    return few if losses < MIN_LOSSES else ""
+
+
+def _by_bucket(a: FlowEvents, b: FlowEvents, start_ns: int, end_ns: int) -> bool:
+    """Whether one of the flows loses more, or less, after its own drops."""
+    taus = largest_tau(a, b, start_ns, end_ns) * np.array(OWN)
+    rtt_ns = max(a.min_rtt_ns, b.min_rtt_ns)
+    flows = (excess_of(flow, start_ns, end_ns, rtt_ns) for flow in (a, b))
+    return any(float(np.abs(own_z(flow, taus)).max()) >= OWN_Z for flow in flows)
+
+
+def _likely(evidence: float) -> str:
+    return f"{np.exp(min(abs(evidence), 700.0)):.0e} times {'more' if evidence > 0 else 'less'} likely"
+
+
+class _Test:
+    """S of two flows, for buckets that get a frame's tokens in `tau_s` seconds."""
+
+    def __init__(self, one: _Packets, other: _Packets, tau_s: float, jitter_s: float) -> None:
+        self._flows, self._step_s = (one, other), tau_s / STEPS
+        self._bucket = TokenBucket(LOAD_S / self._step_s, round(jitter_s / self._step_s))
+        self._lost = np.concatenate([one.lost, other.lost])
+        self._alone = np.concatenate(
+            [_fates(self._odds(flow.time_s, flow.lost), flow.lost) for flow in self._flows]
+        )
+
+    def _odds(self, time_s: Floats, lost: Bools) -> Floats:
+        """The logarithm of each packet's odds to be dropped; times ascend."""
+        steps = np.round(time_s / self._step_s).astype(np.int64)
+        dropped = np.array(self._bucket.drop_probabilities(steps, lost.astype(np.uint8)), dtype=np.float64)
+        result: Floats = np.log(dropped) - np.log1p(-dropped)
+        return result
+
+    def evidence(self, shift_s: float) -> float:
+        """S with the first flow's times increased by `shift_s`."""
+        one, other = self._flows
+        time_s = np.concatenate([one.time_s + shift_s, other.time_s])
+        time_s -= time_s.min()
+        order = np.argsort(time_s, kind="stable")
+        odds = np.empty(len(order))
+        odds[order] = self._odds(time_s[order], self._lost[order])
+        of_one, of_other = np.split(odds, [len(one.time_s)])
+        together = np.concatenate([_fates(of_one, one.lost), _fates(of_other, other.lost)])
+        blocks = np.bincount((time_s / BLOCK_S).astype(np.int64), together - self._alone)
+        return float(np.clip(blocks, -CLIP, CLIP).sum())
+
+
+def _fates(odds: Floats, lost: Bools) -> Floats:
+    """The logarithm of each fate's probability, with the odds times what makes the flow's loss rate its own.
+
+    Newton's method; `odds` are logarithms.
+    """
+    more = 0.0
+    for _ in range(NEWTON_STEPS):
+        expected = expit(odds + more)
+        more += float(np.clip((lost.sum() - expected.sum()) / (expected * (1 - expected)).sum(), -1.0, 1.0))
+    result: Floats = -np.logaddexp(0.0, np.where(lost, -1.0, 1.0) * (odds + more))
+    return result
+
+
+def _between(flow: FlowEvents, start_ns: int, end_ns: int) -> _Packets:
+    order = np.argsort(flow.sent_ns, kind="stable")  # conversion to another clock may reorder packets
+    order = order[(flow.sent_ns[order] >= start_ns) & (flow.sent_ns[order] <= end_ns)]
+    return _Packets((flow.sent_ns[order] - start_ns) / 1e9, flow.lost[order])
+
+
+def _most_losses(one: _Packets, other: _Packets) -> tuple[_Packets, _Packets]:
+    """Of both flows the packets in the time in which `MAX_PACKETS` in a row have the most losses."""
+    time_s = np.sort(np.concatenate([one.time_s, other.time_s]))
+    if len(time_s) <= MAX_PACKETS:
+        return one, other
+    drops_s = np.sort(np.concatenate([flow.time_s[flow.lost] for flow in (one, other)]))
+    last = MAX_PACKETS - 1
+    until = np.searchsorted(drops_s, time_s[last:], side="right")
+    first = int(np.argmax(until - np.searchsorted(drops_s, time_s[: len(time_s) - last])))
+    start_s, end_s = time_s[first], time_s[first + last]
+    inside = [(flow.time_s >= start_s) & (flow.time_s <= end_s) for flow in (one, other)]
+    return (
+        _Packets(one.time_s[inside[0]] - start_s, one.lost[inside[0]]),
+        _Packets(other.time_s[inside[1]] - start_s, other.lost[inside[1]]),
+    )
+
+
+def _shifts(rtt_s: float, tau_s: float) -> Floats:
+    first, last = SHIFTED_RTTS
+    least = max(first * rtt_s, 4 * tau_s)
+    one_way = np.linspace(least, least + max((last - first) * rtt_s, 8 * tau_s), SHIFTS)
+    result: Floats = np.concatenate([one_way, -one_way])
+    return result

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The likelihood of one bucket and of two, on simulated paths whose seeds may set thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from weir.analysis.detectors import FlowEvents
+from weir.analysis.detectors.likelihood import EVIDENCE, _fates, bucket_likelihood
+from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.paths.pair import Simulated
+
+Pair = tuple[FlowEvents, FlowEvents]
+TWO, ONE = (25, 31, 33, 97), (2, 4, 12, 22, 34, 46)
+
+
+def path(seed: int, jitter_s: float = 0.0) -> Pair:
+    (pair,) = Simulated(seed, 20.0).pairs()
+    assert pair.truth == ("separate" if seed in TWO else "shared")
+    return pair.at(jitter_s)
+
+
+@pytest.mark.parametrize(("seed", "jitter_s"), [(25, 0.0), (97, 0.0), (25, 1e-3), (33, 1e-3)])
+def test_two_policers_are_found_where_no_packets_meet(seed: int, jitter_s: float) -> None:
+    found = bucket_likelihood(*path(seed, jitter_s))
+    print(found)
+    assert found.verdict == "separate", found.reason
+    assert "times less likely than two" in found.reason
+
+
+@pytest.mark.parametrize("jitter_s", [0.0, 1e-4, 1e-3])
+def test_one_policer_is_not_taken_for_two(jitter_s: float) -> None:
+    for seed in ONE:
+        found = bucket_likelihood(*path(seed, jitter_s))
+        print(seed, found.evidence, found.z)
+        assert found.verdict == "cannot_tell", found.reason
+
+
+def test_it_decides_where_the_other_tests_do_not() -> None:
+    result = shared_policer(*path(25))
+    assert result.memory.verdict == "cannot_tell"
+    assert (result.verdict, result.decided_by) == ("separate", result.likelihood)
+    detail = result.detail()
+    assert detail["decided_by"] == "likelihood"
+    assert result.likelihood is not None
+    assert detail["p"] == result.likelihood.p
+
+
+def test_the_order_of_the_flows_does_not_matter() -> None:
+    a, b = path(31)
+    one, other = bucket_likelihood(a, b), bucket_likelihood(b, a)
+    assert one.verdict == other.verdict
+    assert one.evidence == pytest.approx(other.evidence)
+    assert one.evidence is not None
+    assert one.evidence < -EVIDENCE
+
+
+def test_two_halves_of_one_flow_are_in_one_bucket() -> None:
+    flow, _ = path(25)
+    halves = [
+        replace(flow, sent_ns=flow.sent_ns[which], size_bytes=flow.size_bytes[which], lost=flow.lost[which])
+        for which in (slice(0, None, 2), slice(1, None, 2))
+    ]
+    found = bucket_likelihood(halves[0], halves[1])
+    print(found)
+    assert found.evidence is not None
+    assert found.evidence > EVIDENCE
+
+
+def test_nothing_follows_without_the_times_at_the_policer_or_with_few_losses() -> None:
+    a, b = path(25)
+    cases = {
+        "behind the policer": (replace(a, behind_policer=True), b),
+        "clocks": (a, replace(b, clock_error_ns=1_000_000)),
+        "while both flows ran, 0 losses in one of the flows": (
+            a,
+            replace(b, sent_ns=b.sent_ns + 100 * 10**9),
+        ),
+        "15 are needed": (a, replace(b, lost=np.zeros_like(b.lost))),
+    }
+    for reason, pair in cases.items():
+        found = bucket_likelihood(*pair)
+        assert found.verdict == "cannot_tell"
+        assert reason in found.reason
+
+
+def test_losses_that_do_not_depend_on_a_flows_own_drops_show_no_policers() -> None:
+    rng = np.random.default_rng(5)
+    a, b = path(25)
+    # Alternating seconds: what one of them says about a common bucket is wrong for the other.
+    flows = [
+        replace(
+            flow,
+            lost=rng.uniform(size=len(flow.lost)) < np.where(flow.sent_ns // 10**9 % 2 == side, 0.3, 0.01),
+        )
+        for side, flow in enumerate((a, b))
+    ]
+    found = bucket_likelihood(flows[0], flows[1])
+    print(found)
+    assert found.verdict == "cannot_tell"
+    assert found.evidence is not None
+    assert found.evidence < -EVIDENCE
+
+
+def test_each_flow_is_expected_to_lose_as_much_as_it_did() -> None:
+    rng = np.random.default_rng(1)
+    odds = rng.normal(-3, 2, 5000)
+    for rate in (0.003, 0.4, 0.97):
+        lost = rng.uniform(size=len(odds)) < rate
+        fates = _fates(odds, lost)
+        dropped = np.where(lost, np.exp(fates), 1 - np.exp(fates))
+        assert dropped.sum() == pytest.approx(lost.sum(), rel=1e-6)
+        more = np.log(dropped) - np.log1p(-dropped) - odds
+        assert np.ptp(more) < 1e-6, "all odds are multiplied by the same"
+        assert np.allclose(expit(odds + more), dropped)
