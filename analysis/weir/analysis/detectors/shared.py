@@ -33,8 +33,9 @@ SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
 AVOID_Z = 2.0
-"""Of the level, for the likelihood to count. The 42 pairs that this found rightly in 120 runs and 160 simulated
-paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer −2.7 and −6.6."""
+"""Of the level, for the likelihood to count. The 42 pairs that this found rightly in 120 runs and 160
+simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
+had −2.7 and −6.6."""
 OWN_Z = 4.0
 """Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
 soon after its drops, or loses packets elsewhere, nothing follows from the lack of an excess."""
