@@ -7,6 +7,8 @@
 //! less than a frame is dropped; one that passes takes a frame, as each packet of the other traffic does that meets one.
 //! Time is counted in steps, in each of which the bucket gets a quarter of a frame.
 
+use std::sync::LazyLock;
+
 /// Steps in which the bucket gets the tokens of a frame.
 pub const STEPS: usize = 4;
 /// Levels up to `FINE` frames are told apart by a step, those above by these numbers of frames.
@@ -21,20 +23,24 @@ const MODES: usize = 4;
 const UNEXPLAINED: f32 = 0.02;
 /// Of the jitter, of which a packet's delay is any with the same probability.
 const PARTS: u64 = 5;
-/// Gaps are made of 2^k steps. Those from `FIRST_JUMP` to `LAST_JUMP` are matrices; in a longer gap the level is forgotten.
-const FIRST_JUMP: u32 = 4;
-const LAST_JUMP: u32 = 12;
+/// A gap is written with digits of this base, each of which is a matrix. After a longer gap the level is forgotten.
+const BASE: usize = 16;
+const DIGITS: usize = 3;
+const LONGEST: u64 = (BASE.pow(DIGITS as u32) - 1) as u64;
 
 type Levels = [f32; BINS];
+/// What becomes of each level.
+type Change = [Levels; BINS];
+
+/// By load, digit of a gap and its value less 1.
+static GAPS: LazyLock<[[Vec<Change>; DIGITS]; MODES]> = LazyLock::new(|| LOADS.map(gaps));
 
 /// The probabilities of what a bucket of some rate does between packets.
 pub struct Bucket {
-    /// By load and k, what a gap of 2^(k + `FIRST_JUMP`) steps makes of each level.
-    jumps: Vec<Vec<Box<[Levels; BINS]>>>,
     /// Of the load to change within a step.
     change: f64,
     /// By load, of a packet that arrives at each level to be dropped.
-    drops: Vec<Levels>,
+    drops: [Levels; MODES],
 }
 
 impl Bucket {
@@ -42,14 +48,9 @@ impl Bucket {
     /// they are said to.
     #[must_use]
     pub fn new(steps_of_load: f64, jitter_steps: u64) -> Self {
-        let jumps: Vec<_> = LOADS.iter().map(|&load| jumps(load)).collect();
-        let drops = (0..MODES)
-            .map(|mode| drops(&jumps[mode], LOADS[mode], jitter_steps))
-            .collect();
         Self {
-            jumps,
             change: 1.0 / steps_of_load.max(1.0),
-            drops,
+            drops: std::array::from_fn(|mode| drops(mode, jitter_steps)),
         }
     }
 
@@ -60,7 +61,7 @@ impl Bucket {
         let mut state = [[1.0 / (BINS * MODES) as f32; BINS]; MODES];
         let mut at = steps
             .first()
-            .map_or(0, |first| first.saturating_sub(1 << LAST_JUMP));
+            .map_or(0, |first| first.saturating_sub(LONGEST as i64));
         let mut found = Vec::with_capacity(steps.len());
         for (&step, &lost) in steps.iter().zip(lost) {
             self.wait(step.saturating_sub(at).max(0).unsigned_abs(), &mut state);
@@ -107,50 +108,44 @@ impl Bucket {
                 levels[bin] += changed * (share - levels[bin]);
             }
         }
-        let steps = steps.min((1 << (LAST_JUMP + 1)) - 1);
         for (mode, levels) in state.iter_mut().enumerate() {
-            *levels = after_wait(levels, steps, &self.jumps[mode], LOADS[mode]);
+            *levels = after_gap(levels, steps, mode);
         }
     }
 }
 
-fn after_wait(levels: &Levels, steps: u64, jumps: &[Box<[Levels; BINS]>], load: f32) -> Levels {
-    let mut after = *levels;
-    for _ in 0..steps % (1 << FIRST_JUMP) {
-        after = after_step(&after, load);
-    }
-    for (k, jump) in jumps.iter().enumerate() {
-        if steps >> (FIRST_JUMP + k as u32) & 1 == 1 {
-            after = after_jump(&after, jump);
+fn after_gap(levels: &Levels, steps: u64, mode: usize) -> Levels {
+    let (mut after, mut left) = (*levels, steps.min(LONGEST) as usize);
+    for digit in &GAPS[mode] {
+        if let Some(value) = (left % BASE).checked_sub(1) {
+            after = changed(&after, &digit[value]);
         }
+        left /= BASE;
     }
     after
 }
 
-/// What 2^k steps make of each level, for all k of jumps.
-fn jumps(load: f32) -> Vec<Box<[Levels; BINS]>> {
-    let mut matrix = Box::new([[0.0; BINS]; BINS]);
-    for (bin, row) in matrix.iter_mut().enumerate() {
-        row[bin] = 1.0;
-        for _ in 0..1 << FIRST_JUMP {
-            *row = after_step(row, load);
-        }
+/// What gaps with one digit other than 0 make of each level, by digit and its value less 1.
+fn gaps(load: f32) -> [Vec<Change>; DIGITS] {
+    let mut step = [[0.0; BINS]; BINS];
+    for (bin, row) in step.iter_mut().enumerate() {
+        let mut levels = [0.0; BINS];
+        levels[bin] = 1.0;
+        *row = after_step(&levels, load);
     }
-    let mut all = vec![matrix];
-    for _ in FIRST_JUMP..LAST_JUMP {
-        let last = &all[all.len() - 1];
-        let mut squared = last.clone();
-        for row in squared.iter_mut() {
-            *row = after_jump(row, last);
+    std::array::from_fn(|_| {
+        let mut digit = vec![step];
+        for _ in 1..BASE {
+            digit.push(digit[digit.len() - 1].map(|row| changed(&row, &step)));
         }
-        all.push(squared);
-    }
-    all
+        step = digit.pop().unwrap_or(step);
+        digit
+    })
 }
 
-fn after_jump(levels: &Levels, jump: &[Levels; BINS]) -> Levels {
+fn changed(levels: &Levels, change: &Change) -> Levels {
     let mut after = [0.0; BINS];
-    for (&share, row) in levels.iter().zip(jump) {
+    for (&share, row) in levels.iter().zip(change) {
         for (sum, &part) in after.iter_mut().zip(row) {
             *sum += share * part;
         }
@@ -193,15 +188,15 @@ fn take_frame(levels: &Levels, share: f32, after: &mut Levels) {
 }
 
 /// The probability that a packet is dropped which arrives at each level, or at any time within `jitter_steps` after.
-fn drops(jumps: &[Box<[Levels; BINS]>], load: f32, jitter_steps: u64) -> Levels {
+fn drops(mode: usize, jitter_steps: u64) -> Levels {
     let mut found = [0.0; BINS];
     for (bin, drop) in found.iter_mut().enumerate() {
         let mut at = [0.0; BINS];
         at[bin] = 1.0;
         let mut low = 0.0;
         for part in 0..PARTS {
-            let steps = jitter_steps.min(1 << LAST_JUMP) * part / (PARTS - 1);
-            let after = after_wait(&at, steps, jumps, load);
+            let steps = jitter_steps.min(LONGEST) * part / (PARTS - 1);
+            let after = after_gap(&at, steps, mode);
             low += after[..STEPS].iter().sum::<f32>();
         }
         *drop = UNEXPLAINED / 2.0 + (1.0 - UNEXPLAINED) * low / PARTS as f32;
