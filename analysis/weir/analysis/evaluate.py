@@ -20,6 +20,7 @@ from scipy import stats
 from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, PairDetector, pair_detector
 from weir.analysis.detectors.buckets import BETTER
 from weir.analysis.detectors.level import EVIDENCE
+from weir.analysis.detectors.likelihood import EVIDENCE as LIKELIHOOD_EVIDENCE
 from weir.analysis.detectors.memory import MIN_KAPPA
 from weir.analysis.errors import UnknownScenarioError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
@@ -146,6 +147,9 @@ def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | N
     by, p = detail["decided_by"], memory["p"]
     if by == "buckets" and buckets is not None:
         return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, p
+    if by == "likelihood":
+        likelihood = detail["likelihood"]
+        return likelihood["evidence"] / LIKELIHOOD_EVIDENCE * MIN_KAPPA, likelihood["p"]
     evidence = level.get("evidence")
     if evidence is not None and (memory["kappa"] is None or by == "level"):
         return evidence / EVIDENCE * MIN_KAPPA, level["p"]  # as memory's: κ of 0 is −MIN_KAPPA

@@ -74,6 +74,8 @@ def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
         "buckets": None,
     }
     assert score_of(weak) == (pytest.approx(-0.25), 0.6)
+    by_likelihood = {**weak, "decided_by": "likelihood", "likelihood": {"evidence": -30.0, "p": 0.3}}
+    assert score_of(by_likelihood) == (pytest.approx(-0.5), 0.3)
     assert score_of(level) == (6.0, 0.001)
 
 
