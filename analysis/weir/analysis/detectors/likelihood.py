@@ -160,7 +160,7 @@ def _by_bucket(a: FlowEvents, b: FlowEvents, start_ns: int, end_ns: int) -> bool
 
 
 def _likely(evidence: float) -> str:
-    return f"{np.exp(min(abs(evidence), 700.0)):.0e} times {'more' if evidence > 0 else 'less'} likely"
+    return f"10^{abs(evidence) / np.log(10):.0f} times {'more' if evidence > 0 else 'less'} likely"
 
 
 class _Test:
