@@ -54,8 +54,8 @@ STEPS = 4
 LOAD_S = 0.1
 JITTERS, CLOCK_ERRORS = 8, 2
 CLOCK_RTTS = 0.25
-"""With clocks that might differ by more, of an RTT of 20 ms, one of 60 pairs behind one policer was found
-separate; with a tenth of it none, and 24 of 60 behind two (jitter of 1 ms)."""
+"""Where clocks might differ by 12 ms, at an RTT of 20 ms, one of 60 pairs behind one policer was found
+separate; with 2 ms none, and 24 of 60 behind two (jitter of 1 ms)."""
 NEWTON_STEPS = 16
 BLOCK_S, CLIP = 0.02, 5.0
 """S is summed over blocks of time, of which none counts for more: a burst that is longer than the model's
