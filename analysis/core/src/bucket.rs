@@ -11,35 +11,36 @@ use std::sync::LazyLock;
 
 /// Steps in which the bucket gets the tokens of a frame.
 pub const STEPS: usize = 4;
-/// Levels up to `FINE` frames are told apart by a step, those above by these numbers of frames.
+/// Bins of the level: `FINE` frames in bins of a step's tokens, then bins of these numbers of frames.
 const FINE: usize = 6;
 const COARSE: [u8; 16] = [1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8];
 const TOP: usize = STEPS * FINE;
 const BINS: usize = TOP + COARSE.len();
-/// Frames of the other traffic for each frame of tokens.
+/// Load of the other traffic, in frames for each frame of tokens.
 const LOADS: [f32; MODES] = [0.3, 0.8, 1.2, 2.0];
 const MODES: usize = 4;
-/// The part of all fates that the bucket is taken not to explain, one half of them drops.
+/// Probability that a packet's fate has another cause than the bucket; half of these packets are dropped.
 const UNEXPLAINED: f32 = 0.02;
-/// Of the jitter, of which a packet's delay is any with the same probability.
+/// Delays, from none to the jitter, over which the probability of a drop is averaged.
 const PARTS: u64 = 5;
-/// A gap is written with digits of this base, each of which is a matrix. After a longer gap the level is forgotten.
+/// A gap of n steps is a product of one transition matrix for each digit of n in this base. Longer gaps count as `LONGEST`.
 const BASE: usize = 16;
 const DIGITS: usize = 3;
 const LONGEST: u64 = (BASE.pow(DIGITS as u32) - 1) as u64;
 
+/// Probability of each bin of the level.
 type Levels = [f32; BINS];
-/// What becomes of each level.
-type Change = [Levels; BINS];
+/// Transition matrix of the level, a row for each bin from which it starts.
+type Transition = [Levels; BINS];
 
-/// By load, digit of a gap and its value less 1.
-static GAPS: LazyLock<[[Vec<Change>; DIGITS]; MODES]> = LazyLock::new(|| LOADS.map(gaps));
+/// Transition matrices by load and digit; that of a digit's value v is at v − 1.
+static GAPS: LazyLock<[[Vec<Transition>; DIGITS]; MODES]> = LazyLock::new(|| LOADS.map(gaps));
 
-/// The probabilities of what a bucket of some rate does between packets.
+/// The model with the parameters that a bucket's rate and the precision of times set.
 pub struct Bucket {
-    /// Of the load to change within a step.
+    /// Rate at which the load is drawn anew, per step.
     change: f64,
-    /// By load, of a packet that arrives at each level to be dropped.
+    /// Probability that a packet is dropped, by load and by the level that it meets.
     drops: [Levels; MODES],
 }
 
@@ -71,7 +72,7 @@ impl Bucket {
         found
     }
 
-    /// The probability of a drop before the fate is known; then the state given the fate.
+    /// Returns the probability of a drop before the fate is known, and conditions the state on the fate.
     fn observe(&self, state: &mut [Levels; MODES], lost: bool) -> f32 {
         let (mut all, mut dropped) = (0.0, 0.0);
         for (levels, drops) in state.iter_mut().zip(&self.drops) {
@@ -96,7 +97,7 @@ impl Bucket {
         dropped / all
     }
 
-    /// The loads change first, so that after a long gap each level is one of its load.
+    /// Loads change before levels, so that after a long gap the level follows the new load.
     fn wait(&self, steps: u64, state: &mut [Levels; MODES]) {
         if steps == 0 {
             return;
@@ -118,15 +119,15 @@ fn after_gap(levels: &Levels, steps: u64, mode: usize) -> Levels {
     let (mut after, mut left) = (*levels, steps.min(LONGEST) as usize);
     for digit in &GAPS[mode] {
         if let Some(value) = (left % BASE).checked_sub(1) {
-            after = changed(&after, &digit[value]);
+            after = moved(&after, &digit[value]);
         }
         left /= BASE;
     }
     after
 }
 
-/// What gaps with one digit other than 0 make of each level, by digit and its value less 1.
-fn gaps(load: f32) -> [Vec<Change>; DIGITS] {
+/// Transition matrices for gaps of 1 to 15 steps, of 16 to 240 in steps of 16, and of 256 to 3,840 in steps of 256.
+fn gaps(load: f32) -> [Vec<Transition>; DIGITS] {
     let mut step = [[0.0; BINS]; BINS];
     for (bin, row) in step.iter_mut().enumerate() {
         let mut levels = [0.0; BINS];
@@ -136,16 +137,16 @@ fn gaps(load: f32) -> [Vec<Change>; DIGITS] {
     std::array::from_fn(|_| {
         let mut digit = vec![step];
         for _ in 1..BASE {
-            digit.push(digit[digit.len() - 1].map(|row| changed(&row, &step)));
+            digit.push(digit[digit.len() - 1].map(|row| moved(&row, &step)));
         }
         step = digit.pop().unwrap_or(step);
         digit
     })
 }
 
-fn changed(levels: &Levels, change: &Change) -> Levels {
+fn moved(levels: &Levels, transition: &Transition) -> Levels {
     let mut after = [0.0; BINS];
-    for (&share, row) in levels.iter().zip(change) {
+    for (&share, row) in levels.iter().zip(transition) {
         for (sum, &part) in after.iter_mut().zip(row) {
             *sum += share * part;
         }
@@ -153,7 +154,7 @@ fn changed(levels: &Levels, change: &Change) -> Levels {
     after
 }
 
-/// Tokens of a step, then at most one packet of the other traffic.
+/// The level after a step's tokens and at most one packet of the other traffic.
 fn after_step(levels: &Levels, load: f32) -> Levels {
     let mut full = [0.0; BINS];
     full[1..=TOP].copy_from_slice(&levels[..TOP]);
@@ -172,7 +173,7 @@ fn after_step(levels: &Levels, load: f32) -> Levels {
     after
 }
 
-/// Adds what `share` of the levels of a frame and more are without that frame.
+/// Moves `share` of the probability of each level of at least a frame to the level one frame below, in `after`.
 fn take_frame(levels: &Levels, share: f32, after: &mut Levels) {
     for bin in STEPS..TOP {
         after[bin - STEPS] += levels[bin] * share;
@@ -187,7 +188,7 @@ fn take_frame(levels: &Levels, share: f32, after: &mut Levels) {
     }
 }
 
-/// The probability that a packet is dropped which arrives at each level, or at any time within `jitter_steps` after.
+/// The probability of a drop by the level at the nominal time of arrival, averaged over delays up to `jitter_steps`.
 fn drops(mode: usize, jitter_steps: u64) -> Levels {
     let mut found = [0.0; BINS];
     for (bin, drop) in found.iter_mut().enumerate() {

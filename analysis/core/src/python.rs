@@ -450,7 +450,6 @@ fn address(text: &str) -> PyResult<IpAddr> {
     })
 }
 
-/// The module.
 /// See `bucket::Bucket`.
 #[pyclass(frozen)]
 struct TokenBucket(Bucket);
@@ -484,6 +483,7 @@ impl TokenBucket {
     }
 }
 
+/// The module.
 #[pymodule]
 fn weir_core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CaptureError", module.py().get_type::<CaptureError>())?;

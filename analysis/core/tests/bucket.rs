@@ -4,7 +4,7 @@
 use weir_core::bucket::{Bucket, STEPS};
 
 const LOADS: [f64; 4] = [0.3, 0.8, 1.2, 2.0];
-/// The filter changes loads at the end of a gap only, so the gaps here are short beside this.
+/// The filter changes the load once per gap, so gaps here are short compared with this.
 const STEPS_OF_LOAD: f64 = 1e5;
 const FULL: u32 = 60 * STEPS as u32;
 const PARTICLES: usize = 40_000;
