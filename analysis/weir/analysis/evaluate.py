@@ -19,6 +19,7 @@ from scipy import stats
 
 from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents, PairDetector, pair_detector
 from weir.analysis.detectors.buckets import BETTER
+from weir.analysis.detectors.correlogram import SURE_Z
 from weir.analysis.detectors.level import EVIDENCE
 from weir.analysis.detectors.likelihood import EVIDENCE as LIKELIHOOD_EVIDENCE
 from weir.analysis.detectors.memory import MIN_KAPPA
@@ -129,6 +130,10 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
         return detail.get("evidence"), detail["p"]
     if "kappa" in detail:
         return detail["kappa"], detail["p"]
+    if "tau_us" in detail:
+        return detail["evidence"], detail["p"]
+    if "z" in detail:
+        return detail["z"], detail["p"]
     if "rho" in detail:
         return detail["rho"], detail["p"]
     if detail.get("score_together") is not None:
@@ -150,6 +155,8 @@ def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | N
     if by == "likelihood":
         likelihood = detail["likelihood"]
         return likelihood["evidence"] / LIKELIHOOD_EVIDENCE * MIN_KAPPA, likelihood["p"]
+    if by == "correlogram":
+        return detail["correlogram"]["z"] / SURE_Z * MIN_KAPPA, detail["correlogram"]["p"]
     evidence = level.get("evidence")
     if evidence is not None and (memory["kappa"] is None or by == "level"):
         return evidence / EVIDENCE * MIN_KAPPA, level["p"]  # as memory's: κ of 0 is −MIN_KAPPA

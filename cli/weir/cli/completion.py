@@ -14,7 +14,8 @@ from weir.controlplane.shipped import experiment_names, experiments_directory
 from weir.rundir.campaign_folder import CAMPAIGN_FILE
 
 DETECTORS = (
-    *("policing", "policing-flach", "shared", "frame-memory", "bucket-level", "bucket-likelihood", "buckets"),
+    *("policing", "policing-flach", "shared", "frame-memory", "bucket-level", "bucket-likelihood"),
+    *("loss-correlogram", "buckets"),
     *("wehey_loss_trend", "rfc8382"),
     *("loss-shifted", "loss-blocks", "loss-spearman", "loss-kendall", "loss-pearson"),
     *("throughput-spearman", "throughput-kendall", "throughput-pearson"),

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from weir.analysis.detectors.buckets import one_bucket_or_two
 from weir.analysis.detectors.correlation import RESAMPLED, TRENDS
+from weir.analysis.detectors.correlogram import loss_correlogram
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.level import bucket_level
 from weir.analysis.detectors.likelihood import bucket_likelihood
@@ -41,6 +42,7 @@ PAIR_DETECTORS: dict[str, PairDetector] = {
     "frame-memory": frame_memory,
     "bucket-level": bucket_level,
     "bucket-likelihood": bucket_likelihood,
+    "loss-correlogram": loss_correlogram,
     "buckets": one_bucket_or_two,
     "wehey_loss_trend": loss_trend_correlation,
     "rfc8382": rfc8382,
@@ -49,7 +51,14 @@ PAIR_DETECTORS: dict[str, PairDetector] = {
 }
 """Detectors of two flows by the name that `weir detect`, `weir evaluate` and `result.json` use."""
 
-NEED_EXACT_TIMES = ("shared", "frame-memory", "bucket-level", "bucket-likelihood", "buckets")
+NEED_EXACT_TIMES = (
+    "shared",
+    "frame-memory",
+    "bucket-level",
+    "bucket-likelihood",
+    "loss-correlogram",
+    "buckets",
+)
 """They must know how exact the times are; the others assume bins that are coarse enough."""
 
 RUN_DETECTORS = ("wehey_loss_trend", "shared")

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from weir.analysis.detectors.events import FlowEvents
+from weir.analysis.detectors.events import FlowEvents, few_losses
 from weir.analysis.detectors.policing.bucket import MIN_SKILL, Arrivals, demand, skill
 from weir.analysis.detectors.policing.fit import BucketFit, fit_bucket
 from weir.rundir.plural import plural
@@ -55,11 +55,8 @@ class BucketsResult:
 
 def one_bucket_or_two(a: FlowEvents, b: FlowEvents) -> BucketsResult:
     """Do the flows' packets together fit one bucket better than two?"""
-    losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
-    if losses < MIN_LOSSES:
-        return BucketsResult(
-            "cannot_tell", f"{plural(losses, 'loss', 'losses')} in one of the flows; {MIN_LOSSES} are needed"
-        )
+    if few := few_losses(a.lost, b.lost, MIN_LOSSES):
+        return BucketsResult("cannot_tell", few)
     passed = min(int(np.count_nonzero(~a.lost)), int(np.count_nonzero(~b.lost)))
     if passed < MIN_LOSSES:
         reason = f"{plural(passed, 'packet')} of one of the flows passed; {MIN_LOSSES} are needed"

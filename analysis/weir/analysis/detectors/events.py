@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weir.analysis.tables import Bools, Ints
+from weir.rundir.plural import plural
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 def statistics_of(result: DataclassInstance) -> dict[str, Any]:
     """All fields of a detector's result but verdict and reason, ready for JSON."""
     return {name: value for name, value in asdict(result).items() if name not in ("verdict", "reason")}
+
+
+def few_losses(one: Bools, other: Bools, needed: int) -> str:
+    """Why the flows have too few losses; empty if each has as many as are needed."""
+    losses = min(int(np.count_nonzero(lost)) for lost in (one, other))
+    few = f"{plural(losses, 'loss', 'losses')} in one of the flows; {needed} are needed"
+    return few if losses < needed else ""
 
 
 @dataclass(frozen=True)

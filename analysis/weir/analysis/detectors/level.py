@@ -39,10 +39,9 @@ from typing import Literal
 import numpy as np
 
 from weir.analysis.detectors.binned import LAGS, BinnedFlow, binned, later, shifted, smoothness
-from weir.analysis.detectors.events import FlowEvents, statistics_of
+from weir.analysis.detectors.events import FlowEvents, few_losses, statistics_of
 from weir.analysis.detectors.nulls import rank_p
 from weir.analysis.tables import Floats
-from weir.rundir.plural import plural
 
 KAPPA_SHARED = {2_000_000: 0.7, 5_000_000: 0.6, 10_000_000: 0.5}
 """By the width of bins, ns. Each divides the largest, so that shifts by it are shifts of all."""
@@ -88,11 +87,8 @@ class LevelResult:
 
 def bucket_level(a: FlowEvents, b: FlowEvents) -> LevelResult:
     """Do two flows share a bucket? See the module's text."""
-    losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
-    if losses < MIN_LOSSES:
-        return LevelResult(
-            "cannot_tell", f"{plural(losses, 'loss', 'losses')} in one of the flows; {MIN_LOSSES} are needed"
-        )
+    if few := few_losses(a.lost, b.lost, MIN_LOSSES):
+        return LevelResult("cannot_tell", few)
     start_ns = max(int(a.sent_ns.min()), int(b.sent_ns.min()))
     longest = max(KAPPA_SHARED)
     count = (min(int(a.sent_ns.max()), int(b.sent_ns.max())) - start_ns) // longest

@@ -161,30 +161,33 @@ def test_shared_says_what_jitter_leaves_to_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kappa", "level", "pairs", "verdict"),
+    ("kappa", "level", "z", "pairs", "verdict", "reason"),
     [
-        (0.4, "cannot_tell", 20_000, "cannot_tell"),
-        (0.4, "shared", 20_000, "shared"),
-        (0.4, "cannot_tell", 1_000, "shared"),
-        (0.4, "separate", 20_000, "separate"),
-        (0.9, "cannot_tell", 20_000, "shared"),
+        (0.4, "cannot_tell", 3.0, 20_000, "cannot_tell", "in step"),
+        (0.4, "shared", 9.0, 20_000, "shared", ""),
+        (0.4, "cannot_tell", 3.0, 1_000, "shared", ""),
+        (0.4, "cannot_tell", 1.0, 1_000, "cannot_tell", "no other test finds one policer"),
+        (0.4, "separate", 0.0, 20_000, "separate", ""),
+        (0.9, "cannot_tell", 0.0, 20_000, "shared", ""),
     ],
 )
-def test_a_small_kappa_is_believed_if_the_level_confirms_it_or_cannot(
+def test_a_small_kappa_is_believed_if_another_test_confirms_it(
     monkeypatch: pytest.MonkeyPatch,
     kappa: float,
     level: Literal["shared", "separate", "cannot_tell"],
+    z: float,
     pairs: int,
     verdict: str,
+    reason: str,
 ) -> None:
     a, b = generate(SCENARIOS["random-loss"], 3, 3.0)
     shared = "weir.analysis.detectors.shared"
     monkeypatch.setattr(f"{shared}.in_step", lambda *_: 0.0)  # they are in slow start, in step
     monkeypatch.setattr(f"{shared}.frame_memory", lambda *_: MemoryResult("shared", "close", 0.01, kappa))
-    monkeypatch.setattr(f"{shared}.bucket_level", lambda *_: LevelResult(level, "by level", pairs=pairs))
+    monkeypatch.setattr(f"{shared}.bucket_level", lambda *_: LevelResult(level, "by level", z=z, pairs=pairs))
     found = shared_policer(a, b)
     assert found.verdict == verdict
-    assert ("in step" in found.reason) == (verdict == "cannot_tell")
+    assert reason in found.reason
 
 
 @pytest.mark.parametrize(
@@ -270,4 +273,4 @@ def test_two_paced_flows_alone_behind_one_policer_are_not_found_separate() -> No
     a, b = simulate_path(factors, "shared", 38, 20.0)
     memory, found = frame_memory(a, b), shared_policer(a, b)
     assert (factors.other_flows, memory.verdict) == (0, "separate")
-    assert (found.verdict, found.detail()["decided_by"]) == ("shared", "buckets")
+    assert (found.verdict, found.detail()["decided_by"]) == ("shared", "correlogram")

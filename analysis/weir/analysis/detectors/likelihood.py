@@ -36,11 +36,10 @@ import numpy as np
 from scipy.special import expit
 from weir_core import TokenBucket
 
-from weir.analysis.detectors.events import FlowEvents, statistics_of
+from weir.analysis.detectors.events import FlowEvents, few_losses, statistics_of
 from weir.analysis.detectors.memory import MAX_JITTER_NS, MIN_LOSSES, OWN, excess_of, largest_tau, own_z
 from weir.analysis.detectors.nulls import rank_p
 from weir.analysis.tables import Bools, Floats
-from weir.rundir.plural import plural
 
 EVIDENCE, EVIDENCE_JITTER = 15.0, 25.0
 """S below minus this is two policers, with exact times and with others. In 60 runs behind one policer, where
@@ -64,7 +63,7 @@ OWN_Z = 4.0
 """So much the losses of one of the flows have to depend on its own drops. Without this, a flow of 0.2 Mbit/s
 that lost a fifth of its packets was found to have another policer than one that lost 2 %."""
 SLOW_START_S = 1.0
-MAX_PACKETS = 6000
+MAX_PACKETS = 12_000
 """Of both flows together, those in a row that have most losses."""
 SHIFTS, SHIFTED_RTTS = 8, (0.35, 1.8)
 """Shifts to either side; at least 4 times a frame's time, up to 12 times."""
@@ -106,12 +105,12 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
     if clock_error_ns > rtt_ns * CLOCK_RTTS:
         reason = f"clocks may differ by {clock_error_ns / 1e6:.0f} ms, more than a quarter of an RTT"
         return LikelihoodResult("cannot_tell", reason)
-    if few := _few(a, b):
+    if few := few_losses(a.lost, b.lost, MIN_LOSSES):
         return LikelihoodResult("cannot_tell", few)
     start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
     start += min(int(SLOW_START_S * 1e9), (end - start) // 10)
     one, other = _most_losses(*(_between(flow, int(start), int(end)) for flow in (a, b)))
-    if few := _few(one, other):
+    if few := few_losses(one.lost, other.lost, MIN_LOSSES):
         return LikelihoodResult("cannot_tell", f"while both flows ran, {few}")
     largest_s = largest_tau(a, b, int(start), int(end))
     least_s = max(SHORTEST_S, largest_s / MOST_OTHERS)
@@ -142,13 +141,6 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
         why = "neither flow's losses depend on its own drops as those of a bucket would: "
         return replace(result, reason=why + result.reason)
     return replace(result, verdict="separate")
-
-
-def _few(one: FlowEvents | _Packets, other: FlowEvents | _Packets) -> str:
-    """Why there are too few losses; empty if there are not."""
-    losses = min(int(np.count_nonzero(flow.lost)) for flow in (one, other))
-    few = f"{plural(losses, 'loss', 'losses')} in one of the flows; {MIN_LOSSES} are needed"
-    return few if losses < MIN_LOSSES else ""
 
 
 def _by_bucket(a: FlowEvents, b: FlowEvents, start_ns: int, end_ns: int) -> bool:

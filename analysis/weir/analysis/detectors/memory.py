@@ -29,7 +29,7 @@ from typing import Literal
 
 import numpy as np
 
-from weir.analysis.detectors.events import FlowEvents, statistics_of
+from weir.analysis.detectors.events import FlowEvents, few_losses, statistics_of
 from weir.analysis.tables import Floats, Ints
 from weir.rundir.plural import plural
 
@@ -120,11 +120,8 @@ class Excess:
 
 def frame_memory(a: FlowEvents, b: FlowEvents) -> MemoryResult:
     """Do two flows share a bucket? See the module's text."""
-    losses = min(int(np.count_nonzero(a.lost)), int(np.count_nonzero(b.lost)))
-    if losses < MIN_LOSSES:
-        return MemoryResult(
-            "cannot_tell", f"{plural(losses, 'loss', 'losses')} in one of the flows; {MIN_LOSSES} are needed"
-        )
+    if few := few_losses(a.lost, b.lost, MIN_LOSSES):
+        return MemoryResult("cannot_tell", few)
     passed = min(int(np.count_nonzero(~a.lost)), int(np.count_nonzero(~b.lost)))
     if passed < MIN_LOSSES:
         reason = f"{plural(passed, 'packet')} of one of the flows passed; {MIN_LOSSES} are needed"

@@ -5,23 +5,26 @@ The memory test (`memory.py`) needs exact times and few assumptions. The bucket'
 flows over milliseconds, which jitter does not hide; it needs many packets and losses. Fitted buckets
 (`buckets.py`) need the two flows to be nearly all traffic of the policer, but then use every packet. Slow
 trends that both flows have are evidence in none. Where none of these decides, two policers may still show in
-how likely all fates together are behind one and behind two (`likelihood.py`).
+how likely all fates together are behind one and behind two (`likelihood.py`), and one policer in losses that
+come together at the same moment rather than at another one (`correlogram.py`).
 
 No verdict stands against another test. Each test has flows that deceive it: a packet of a smoothly paced flow
 that is alone with the other one meets the bucket just after it was filled, so the memory is negative behind
 one policer; random loss has no memory; bursts of flows in step meet behind two policers, and where all
-packets do (`step.py`), neither memory nor level can find one. Where memory and level contradict each other,
-or the memory is unsure, the buckets decide, or nothing does.
+packets do (`step.py`), neither memory, level nor correlogram can find one. Where memory and level contradict
+each other, or the memory is unsure, another test decides, or nothing does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from weir.analysis.detectors.buckets import BucketsResult, one_bucket_or_two
+from weir.analysis.detectors.correlogram import CorrelogramResult, loss_correlogram
 from weir.analysis.detectors.events import FlowEvents
-from weir.analysis.detectors.level import LevelResult, bucket_level
+from weir.analysis.detectors.level import LOADS_IN_STEP, LevelResult, bucket_level
 from weir.analysis.detectors.likelihood import EVIDENCE, LikelihoodResult, bucket_likelihood
 from weir.analysis.detectors.memory import ALPHA, MAX_JITTER_NS, MemoryResult, frame_memory
 from weir.analysis.detectors.step import IN_STEP, in_step
@@ -32,6 +35,9 @@ had κ of 0.25 to 0.5 and z below 4; of pairs with so many packets behind one, �
 SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
+SUPPORT_Z, SUPPORT = 2.0, 10.0
+"""Of level or correlogram, and of the likelihood: evidence enough of one policer for another test that found
+one to count."""
 AVOID_Z = 2.0
 """Of the level, for the likelihood to count. The 42 pairs that this found rightly in 120 runs and 160
 simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
@@ -44,22 +50,25 @@ SCANNED_KAPPA = 0.9
 four had 0.23 to 0.7 at some lag, significant, and of 20 behind one two had 0.2."""
 TOGETHER = "the flows send in step, so they lose in step behind two policers, too: "
 CONTRADICTION = "two tests contradict each other: "
+WEAK = "the excess is small, and no other test finds one policer: "
 Verdict = Literal["shared", "separate", "cannot_tell"]
+Test = MemoryResult | LevelResult | BucketsResult | LikelihoodResult | CorrelogramResult
 
 
 @dataclass(frozen=True)
 class SharedResult:
-    """The verdict of the first test that decided.
+    """The verdict of the first test that decided, and all tests that were made.
 
     `jitter_ns` is what the times were taken to be wrong by, `in_step` how much the flows are in step.
     """
 
-    decided_by: MemoryResult | LevelResult | BucketsResult | LikelihoodResult
+    decided_by: Test
     memory: MemoryResult
     jitter_ns: int
     level: LevelResult | None = None
     buckets: BucketsResult | None = None
     likelihood: LikelihoodResult | None = None
+    correlogram: CorrelogramResult | None = None
     in_step: float | None = None
 
     @property
@@ -74,11 +83,12 @@ class SharedResult:
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
-        tests = {
+        tests: dict[str, Test | None] = {
             "memory": self.memory,
             "level": self.level,
             "buckets": self.buckets,
             "likelihood": self.likelihood,
+            "correlogram": self.correlogram,
         }
         return {
             "decided_by": next(name for name, test in tests.items() if test is self.decided_by),
@@ -92,81 +102,151 @@ class SharedResult:
         }
 
 
+class _Tests:
+    """The tests of two flows, each made when it is first asked for."""
+
+    def __init__(self, a: FlowEvents, b: FlowEvents) -> None:
+        self._flows = a, b
+        self.jitter_ns = max(a.jitter_ns, b.jitter_ns)
+        self.clocks_differ = max(a.clock_error_ns, b.clock_error_ns) > 0
+        self.behind_policer = a.behind_policer or b.behind_policer
+        self.memory, self.level, self.in_step = frame_memory(a, b), bucket_level(a, b), in_step(a, b)
+
+    @cached_property
+    def buckets(self) -> BucketsResult:
+        return one_bucket_or_two(*self._flows)
+
+    @cached_property
+    def likelihood(self) -> LikelihoodResult:
+        return bucket_likelihood(*self._flows)
+
+    @cached_property
+    def correlogram(self) -> CorrelogramResult:
+        return loss_correlogram(*self._flows)
+
+    @property
+    def together(self) -> bool:
+        return self.in_step is not None and self.in_step >= IN_STEP
+
+    @property
+    def level_evidence(self) -> float:
+        return self.level.evidence or 0.0
+
+    def decided_by(self, test: Test) -> SharedResult:
+        """The verdict of one test."""
+        made = {name: self.__dict__.get(name) for name in ("buckets", "likelihood", "correlogram")}
+        return SharedResult(test, self.memory, self.jitter_ns, self.level, in_step=self.in_step, **made)
+
+    def withdraw_memory(self, doubt: str) -> None:
+        """Take the memory's verdict away, and say why and what the level found."""
+        reason = f"{doubt}{self.memory.reason}; {self.level.reason}"
+        self.memory = replace(self.memory, verdict="cannot_tell", reason=reason)
+
+
 def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     """Do two flows share a policer? See the module's text."""
-    memory, level, step = frame_memory(a, b), bucket_level(a, b), in_step(a, b)
-    result = SharedResult(memory, memory, max(a.jitter_ns, b.jitter_ns), level, in_step=step)
-    behind_policer = a.behind_policer or b.behind_policer
-    clocks_differ = max(a.clock_error_ns, b.clock_error_ns) > 0
-    together = step is not None and step >= IN_STEP
-    doubt = (
-        (TOGETHER if together and "shared" in (memory.verdict, level.verdict) else "")
-        or (_doubt_of_lags(memory, level) if clocks_differ else "")
-        or _doubt(memory, level, behind_policer)
-    )
-    if memory.verdict != "cannot_tell" and not doubt:
-        return result
-    memory = _withdrawn(memory, doubt, level)
-    exact = result.jitter_ns <= MAX_JITTER_NS
-    by_level = level.verdict != "cannot_tell" and doubt not in (CONTRADICTION, TOGETHER)
-    if by_level and not (exact and level.verdict == "separate"):
-        return replace(result, decided_by=level, memory=memory)
-    buckets = one_bucket_or_two(a, b)
-    result = replace(result, decided_by=memory, memory=memory, buckets=buckets)
-    one_fits = buckets.verdict == "shared" and not (together and buckets.two_fit_as_well)
-    if one_fits or (buckets.verdict == "separate" and not by_level):
-        return replace(result, decided_by=buckets)
-    likelihood = bucket_likelihood(a, b)
-    result = replace(result, likelihood=likelihood)
-    if by_level:
-        if (likelihood.evidence or 0.0) < EVIDENCE:
-            return replace(result, decided_by=level)
-        memory = _withdrawn(memory, CONTRADICTION, level)
-        return replace(result, decided_by=memory, memory=memory)
+    tests = _Tests(a, b)
+    doubt = _doubt(tests)
+    if tests.memory.verdict != "cannot_tell" and not doubt:
+        return tests.decided_by(tests.memory)
+    tests.withdraw_memory(doubt)
+    by_level = tests.level.verdict if doubt not in (CONTRADICTION, TOGETHER) else "cannot_tell"
+    exact = tests.jitter_ns <= MAX_JITTER_NS
+    if by_level == "shared":
+        return tests.decided_by(tests.level)
+    if by_level == "separate" and not exact and tests.correlogram.verdict != "shared":
+        return tests.decided_by(tests.level)
+    if _one_by_correlogram(tests):
+        return tests.decided_by(tests.correlogram)
+    buckets = tests.buckets
+    one_fits = buckets.verdict == "shared" and not (tests.together and buckets.two_fit_as_well)
+    if one_fits or (buckets.verdict == "separate" and by_level == "cannot_tell"):
+        return tests.decided_by(buckets)
+    if by_level == "separate":
+        if (tests.likelihood.evidence or 0.0) < EVIDENCE and tests.correlogram.verdict != "shared":
+            return tests.decided_by(tests.level)
+        tests.withdraw_memory(CONTRADICTION)
+    elif _two_by_likelihood(tests):
+        return tests.decided_by(tests.likelihood)
+    return tests.decided_by(tests.memory)
+
+
+def _one_by_correlogram(tests: _Tests) -> bool:
+    """Whether the losses at the same moment count as one policer's.
+
+    Loads and losses of flows in step meet behind two policers, too. So do those of flows after a common
+    start, but then one bucket is less likely than two.
+    """
+    in_step = tests.together or (tests.level.load_correlation or 0.0) >= LOADS_IN_STEP
+    if in_step or tests.correlogram.verdict != "shared":
+        return False
+    evidence = tests.likelihood.evidence
+    return evidence is None or evidence >= SUPPORT
+
+
+def _two_by_likelihood(tests: _Tests) -> bool:
+    """Whether the likelihood's two policers count."""
     # Flows whose losses avoid each other, as those of paced flows in one bucket or behind one queue do.
-    apart = (memory.z or 0.0) < -SIGNIFICANT_Z or (level.z or 0.0) < -AVOID_Z
-    if likelihood.verdict == "separate" and not (together or apart or (level.evidence or 0.0) >= CONFIRMED):
-        return replace(result, decided_by=likelihood)
-    return result
+    apart = (tests.memory.z or 0.0) < -SIGNIFICANT_Z or (tests.level.z or 0.0) < -AVOID_Z
+    one = tests.level_evidence >= CONFIRMED or tests.correlogram.verdict == "shared"
+    return tests.likelihood.verdict == "separate" and not (tests.together or apart or one)
 
 
-def _doubt(memory: MemoryResult, level: LevelResult, behind_policer: bool) -> str:
-    """Why the verdict of the memory is not believed; empty if it is."""
-    evidence, z = level.evidence or 0.0, memory.z or 0.0
-    if memory.verdict == "shared":
-        if (memory.kappa or 0.0) >= SURE_KAPPA:
-            return CONTRADICTION if level.verdict == "separate" else ""
-        if level.verdict == "separate" or (level.verdict == "cannot_tell" and level.pairs >= ENOUGH_PAIRS):
-            return "bursts of flows in step may meet behind two policers, too: "
-    if memory.verdict == "separate":
-        if behind_policer:
-            return "behind the policer losses are not seen where they were: "
-        little = z > SIGNIFICANT_Z and memory.p is not None and memory.p < ALPHA
-        if level.verdict == "shared" and not little:
-            return CONTRADICTION
-        if evidence <= -CONFIRMED:
-            return ""
-        if little:
-            return "little excess, but no chance: other losses may hide one policer: "
-        if z < -SIGNIFICANT_Z:
-            return "packets are spaced so that they do not meet, by two policers or by one: "
-        if evidence >= CONFIRMED:
-            return "the level speaks for one policer, though not enough: "
-        if (memory.own_z or 0.0) < OWN_Z:
-            return "a flow's losses do not even depend on its own drops as those of a bucket would: "
+def _doubt(tests: _Tests) -> str:
+    """Why the verdict of the memory, or that of the level, is not believed; empty if it is."""
+    if tests.together and "shared" in (tests.memory.verdict, tests.level.verdict):
+        return TOGETHER
+    if tests.clocks_differ and (doubt := _doubt_of_lags(tests)):
+        return doubt
+    if tests.memory.verdict == "shared":
+        return _doubt_of_one(tests)
+    return _doubt_of_two(tests) if tests.memory.verdict == "separate" else ""
+
+
+def _doubt_of_one(tests: _Tests) -> str:
+    """Why the memory's one policer is not believed; empty if it is."""
+    level = tests.level
+    if (tests.memory.kappa or 0.0) >= SURE_KAPPA:
+        return CONTRADICTION if level.verdict == "separate" else ""
+    if level.verdict == "separate" or (level.verdict == "cannot_tell" and level.pairs >= ENOUGH_PAIRS):
+        return "bursts of flows in step may meet behind two policers, too: "
+    supported = (
+        max(level.z or 0.0, tests.correlogram.z or 0.0) >= SUPPORT_Z
+        or (tests.likelihood.evidence or 0.0) >= EVIDENCE
+    )
+    return "" if supported else WEAK
+
+
+def _doubt_of_two(tests: _Tests) -> str:
+    """Why the memory's two policers are not believed; empty if they are."""
+    memory, z = tests.memory, tests.memory.z or 0.0
+    if tests.behind_policer:
+        return "behind the policer losses are not seen where they were: "
+    little = z > SIGNIFICANT_Z and memory.p is not None and memory.p < ALPHA
+    if tests.level.verdict == "shared" and not little:
+        return CONTRADICTION
+    if tests.level_evidence <= -CONFIRMED:
+        return ""
+    if little:
+        return "little excess, but no chance: other losses may hide one policer: "
+    if z < -SIGNIFICANT_Z:
+        return "packets are spaced so that they do not meet, by two policers or by one: "
+    if tests.level_evidence >= CONFIRMED:
+        return "the level speaks for one policer, though not enough: "
+    if (memory.own_z or 0.0) < OWN_Z:
+        return "a flow's losses do not even depend on its own drops as those of a bucket would: "
     return ""
 
 
-def _doubt_of_lags(memory: MemoryResult, level: LevelResult) -> str:
+def _doubt_of_lags(tests: _Tests) -> str:
     """Why the verdict of the memory is not believed if it was the best of many lags; empty if it is."""
-    evidence = level.evidence or 0.0
-    if memory.verdict == "shared" and (memory.kappa or 0.0) < SCANNED_KAPPA and evidence < CONFIRMED:
+    memory = tests.memory
+    if (
+        memory.verdict == "shared"
+        and (memory.kappa or 0.0) < SCANNED_KAPPA
+        and tests.level_evidence < CONFIRMED
+    ):
         return "one of the lags that the clocks leave open fits by chance: "
-    if memory.verdict == "separate" and evidence > -CONFIRMED:
+    if memory.verdict == "separate" and tests.level_evidence > -CONFIRMED:
         return "of the lags that the clocks leave open another one may be right: "
     return ""
-
-
-def _withdrawn(memory: MemoryResult, doubt: str, level: LevelResult) -> MemoryResult:
-    """The memory's result with what the level found; no verdict any more if there is doubt."""
-    return replace(memory, verdict="cannot_tell", reason=f"{doubt}{memory.reason}; {level.reason}")

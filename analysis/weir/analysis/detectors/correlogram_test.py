@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cross-correlogram of losses, on simulated paths whose seeds may set thresholds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from weir.analysis.detectors import FlowEvents
+from weir.analysis.detectors.correlogram import SURE_Z, loss_correlogram
+from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.paths.pair import Simulated
+
+Pair = tuple[FlowEvents, FlowEvents]
+SECONDS = 20.0
+
+
+def path(seed: int, jitter_s: float) -> Pair:
+    (pair,) = Simulated(seed, SECONDS).pairs()
+    return pair.at(jitter_s)
+
+
+@pytest.mark.parametrize("seed", [0, 52, 58])
+@pytest.mark.parametrize("jitter_s", [1e-3, 5e-3])
+def test_one_policer_is_found_through_jitter(seed: int, jitter_s: float) -> None:
+    result = shared_policer(*path(seed, jitter_s))
+    print(result)
+    assert result.level is not None
+    assert result.level.verdict == "cannot_tell"
+    assert (result.verdict, result.decided_by) == ("shared", result.correlogram)
+    assert result.correlogram is not None
+    detail = result.detail()
+    assert (detail["decided_by"], detail["p"]) == ("correlogram", result.correlogram.p)
+
+
+def test_of_two_policers_losses_meet_by_chance_only() -> None:
+    z = []
+    for seed in range(1, 60, 2):
+        found = loss_correlogram(*path(seed, 1e-3))
+        if found.z is not None:
+            z.append(found.z)
+            assert found.verdict == "cannot_tell", found.reason
+    print(np.mean(z), np.std(z))
+    assert len(z) > 20
+    assert abs(np.mean(z)) < 1
+    assert 0.6 < np.std(z) < 1.8
+
+
+def test_the_order_of_the_flows_does_not_matter() -> None:
+    a, b = path(58, 1e-3)
+    one, other = loss_correlogram(a, b), loss_correlogram(b, a)
+    assert one.z == pytest.approx(other.z)
+    assert one.p == pytest.approx(other.p)
+
+
+def test_what_happens_40_ms_apart_is_no_evidence() -> None:
+    a, b = path(58, 0.0)
+    late = replace(b, sent_ns=b.sent_ns + 40_000_000)
+    together, apart = loss_correlogram(a, b), loss_correlogram(a, late)
+    print(together.z, apart.z)
+    assert together.verdict == "shared"
+    assert apart.z is not None
+    assert apart.z < SURE_Z
+
+
+def test_clocks_that_differ_are_scanned() -> None:
+    a, b = path(58, 0.0)
+    late = replace(b, sent_ns=b.sent_ns + 4_000_000, clock_error_ns=4_000_000)
+    found = loss_correlogram(a, late)
+    print(found)
+    assert found.verdict == "shared", found.reason
+
+
+def test_common_slow_trends_are_no_evidence() -> None:
+    """Losses of both flows come and go together over seconds, but each packet's fate is its own."""
+    rng = np.random.default_rng(3)
+    z = []
+    for seed in range(40):
+        sent_ns = [np.sort(rng.integers(0, 30 * 10**9, 12_000)) for _ in range(2)]
+        phase = rng.uniform(0, 2 * np.pi)
+        flows = [
+            FlowEvents(
+                at,
+                np.full(len(at), 1448),
+                rng.uniform(size=len(at)) < 0.1 * (1 + 0.9 * np.sin(at / 1e9 * 2 + phase)),
+                20_000_000,
+            )
+            for at in sent_ns
+        ]
+        found = loss_correlogram(flows[0], flows[1])
+        assert found.verdict == "cannot_tell", (seed, found.reason)
+        z.append(found.z)
+    print(np.mean(z), np.std(z))
+    assert abs(np.mean(z)) < 0.5
+
+
+def test_nothing_follows_without_the_times_at_the_policer_or_with_few_losses() -> None:
+    a, b = path(58, 0.0)
+    cases = {
+        "behind the policer": (replace(a, behind_policer=True), b),
+        "clocks may differ by 50 ms": (a, replace(b, clock_error_ns=50_000_000)),
+        "ran together for less than 4 s": (a, replace(b, sent_ns=b.sent_ns + 100 * 10**9)),
+        "15 are needed": (a, replace(b, lost=np.zeros_like(b.lost))),
+    }
+    for reason, pair in cases.items():
+        found = loss_correlogram(*pair)
+        assert found.verdict == "cannot_tell"
+        assert reason in found.reason
+        assert (found.z, found.p) == (None, None)
