@@ -22,6 +22,10 @@ def path(seed: int, jitter_s: float) -> Pair:
     return pair.at(jitter_s)
 
 
+def behind_two() -> list[Pair]:
+    return [path(seed, 1e-3) for seed in range(1, 60, 2)]
+
+
 @pytest.mark.parametrize("seed", [0, 52, 58])
 @pytest.mark.parametrize("jitter_s", [1e-3, 5e-3])
 def test_one_policer_is_found_through_jitter(seed: int, jitter_s: float) -> None:
@@ -37,8 +41,8 @@ def test_one_policer_is_found_through_jitter(seed: int, jitter_s: float) -> None
 
 def test_of_two_policers_losses_meet_by_chance_only() -> None:
     z = []
-    for seed in range(1, 60, 2):
-        found = loss_correlogram(*path(seed, 1e-3))
+    for pair in behind_two():
+        found = loss_correlogram(*pair)
         if found.z is not None:
             z.append(found.z)
             assert found.verdict == "cannot_tell", found.reason
@@ -67,10 +71,13 @@ def test_what_happens_40_ms_apart_is_no_evidence() -> None:
 
 def test_clocks_that_differ_are_scanned() -> None:
     a, b = path(58, 0.0)
-    late = replace(b, sent_ns=b.sent_ns + 4_000_000, clock_error_ns=4_000_000)
+    late = replace(b, sent_ns=b.sent_ns + 7_000_000, clock_error_ns=12_000_000)
     found = loss_correlogram(a, late)
     print(found)
     assert found.verdict == "shared", found.reason
+    for a, b in behind_two()[:15]:
+        result = shared_policer(a, replace(b, clock_error_ns=a.min_rtt_ns // 2 + 2_000_000))
+        assert result.decided_by is not result.correlogram, result.reason
 
 
 def test_common_slow_trends_are_no_evidence() -> None:

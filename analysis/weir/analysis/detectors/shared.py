@@ -36,8 +36,8 @@ SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
 SUPPORT_Z, SUPPORT = 2.0, 10.0
-"""Of level or correlogram, and of the likelihood: evidence enough of one policer for another test that found
-one to count."""
+"""z of level or correlogram for a small κ of the memory to count, and S of the likelihood for one policer of
+the correlogram to count."""
 AVOID_Z = 2.0
 """Of the level, for the likelihood to count. The 42 pairs that this found rightly in 120 runs and 160
 simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
@@ -110,7 +110,8 @@ class _Tests:
         self.jitter_ns = max(a.jitter_ns, b.jitter_ns)
         self.clocks_differ = max(a.clock_error_ns, b.clock_error_ns) > 0
         self.behind_policer = a.behind_policer or b.behind_policer
-        self.memory, self.level, self.in_step = frame_memory(a, b), bucket_level(a, b), in_step(a, b)
+        self.level, self.in_step = bucket_level(a, b), in_step(a, b)
+        self.memory = self._found = frame_memory(a, b)
 
     @cached_property
     def buckets(self) -> BucketsResult:
@@ -139,8 +140,8 @@ class _Tests:
 
     def withdraw_memory(self, doubt: str) -> None:
         """Take the memory's verdict away, and say why and what the level found."""
-        reason = f"{doubt}{self.memory.reason}; {self.level.reason}"
-        self.memory = replace(self.memory, verdict="cannot_tell", reason=reason)
+        reason = f"{doubt}{self._found.reason}; {self.level.reason}"
+        self.memory = replace(self._found, verdict="cannot_tell", reason=reason)
 
 
 def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
@@ -211,7 +212,8 @@ def _doubt_of_one(tests: _Tests) -> str:
     if level.verdict == "separate" or (level.verdict == "cannot_tell" and level.pairs >= ENOUGH_PAIRS):
         return "bursts of flows in step may meet behind two policers, too: "
     supported = (
-        max(level.z or 0.0, tests.correlogram.z or 0.0) >= SUPPORT_Z
+        (level.z or 0.0) >= SUPPORT_Z
+        or (tests.correlogram.z or 0.0) >= SUPPORT_Z
         or (tests.likelihood.evidence or 0.0) >= EVIDENCE
     )
     return "" if supported else WEAK
