@@ -20,6 +20,7 @@ from weir.analysis.detectors.level import (
     _Response,
     bucket_level,
 )
+from weir.analysis.detectors.likelihood import LikelihoodResult
 from weir.analysis.detectors.memory import MemoryResult, frame_memory
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.synthetic import SCENARIOS, draw_factors, generate, simulate_path, with_jitter
@@ -225,6 +226,28 @@ def test_no_verdict_of_the_memory_stands_against_the_level(
     found = shared_policer(a, b)
     assert found.verdict == ("cannot_tell" if reason else memory)
     assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    ("kappa", "evidence", "verdict"),
+    [(0.65, -40.0, "cannot_tell"), (0.65, -5.0, "shared"), (0.95, -40.0, "shared")],
+)
+def test_a_memory_does_not_stand_against_the_likelihood(
+    monkeypatch: pytest.MonkeyPatch, kappa: float, evidence: float, verdict: str
+) -> None:
+    a, b = generate(SCENARIOS["random-loss"], 3, 3.0)
+    shared = "weir.analysis.detectors.shared"
+    monkeypatch.setattr(f"{shared}.in_step", lambda *_: 0.0)  # they are in slow start, in step
+    monkeypatch.setattr(
+        f"{shared}.frame_memory", lambda *_: MemoryResult("shared", "close", 0.01, kappa, 13.0)
+    )
+    level = LevelResult("shared", "by level", z=7.6, evidence=3.6)
+    monkeypatch.setattr(f"{shared}.bucket_level", lambda *_: level)
+    likelihood = LikelihoodResult("cannot_tell", "by all fates", evidence=evidence)
+    monkeypatch.setattr(f"{shared}.bucket_likelihood", lambda *_: likelihood)
+    found = shared_policer(a, b)
+    assert found.verdict == verdict
+    assert ("contradict" in found.reason) == (verdict == "cannot_tell")
 
 
 @pytest.mark.parametrize(

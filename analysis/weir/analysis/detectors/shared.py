@@ -32,12 +32,16 @@ from weir.analysis.detectors.step import IN_STEP, in_step
 SURE_KAPPA, ENOUGH_PAIRS = 0.6, 15_000
 """A smaller κ must be confirmed by the level, if so many packets met. CUBIC flows in step behind two policers
 had κ of 0.25 to 0.5 and z below 4; of pairs with so many packets behind one, κ or z was larger."""
+CLEAR_KAPPA = 0.9
+"""A smaller κ does not stand against the likelihood: CUBIC flows that started together behind two policers
+had κ of 0.54 and 0.65 with z of 13 and 17, but an S of −160 and −47."""
 SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
-SUPPORT_Z, SUPPORT = 2.0, 10.0
-"""z of level or correlogram for a small κ of the memory to count, and S of the likelihood for one policer of
-the correlogram to count."""
+SUPPORT_Z = 2.0
+"""Of level or correlogram, for a small κ of the memory to count. The likelihood's S supports it, and the
+correlogram, from its own threshold on: with 14, two equal BBR flows of 14 s behind two policers were found
+in one."""
 AVOID_Z = 2.0
 """Of the level, for the likelihood to count. The 42 pairs that this found rightly in 120 runs and 160
 simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
@@ -182,7 +186,7 @@ def _one_by_correlogram(tests: _Tests) -> bool:
     if in_step or tests.correlogram.verdict != "shared":
         return False
     evidence = tests.likelihood.evidence
-    return evidence is None or evidence >= SUPPORT
+    return evidence is None or evidence >= EVIDENCE
 
 
 def _two_by_likelihood(tests: _Tests) -> bool:
@@ -206,8 +210,10 @@ def _doubt(tests: _Tests) -> str:
 
 def _doubt_of_one(tests: _Tests) -> str:
     """Why the memory's one policer is not believed; empty if it is."""
-    level = tests.level
-    if (tests.memory.kappa or 0.0) >= SURE_KAPPA:
+    level, kappa = tests.level, tests.memory.kappa or 0.0
+    if kappa < CLEAR_KAPPA and (tests.likelihood.evidence or 0.0) <= -EVIDENCE:
+        return CONTRADICTION
+    if kappa >= SURE_KAPPA:
         return CONTRADICTION if level.verdict == "separate" else ""
     if level.verdict == "separate" or (level.verdict == "cannot_tell" and level.pairs >= ENOUGH_PAIRS):
         return "bursts of flows in step may meet behind two policers, too: "
