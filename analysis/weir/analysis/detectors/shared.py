@@ -46,6 +46,9 @@ AVOID_Z = 2.0
 """Of the level, for the likelihood to count. The 42 pairs that this found rightly in 120 runs and 160
 simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
 had −2.7 and −6.6."""
+APART_Z = 3.5
+"""Of the correlogram, likewise. Of 186 pairs that the likelihood found rightly the lowest had −3.0; two
+simulated pairs of one policer, with jitter of 5 ms, had −4.0."""
 OWN_Z = 4.0
 """Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
 soon after its drops, or loses packets elsewhere, nothing follows from the lack of an excess."""
@@ -192,7 +195,11 @@ def _one_by_correlogram(tests: _Tests) -> bool:
 def _two_by_likelihood(tests: _Tests) -> bool:
     """Whether the likelihood's two policers count."""
     # Flows whose losses avoid each other, as those of paced flows in one bucket or behind one queue do.
-    apart = (tests.memory.z or 0.0) < -SIGNIFICANT_Z or (tests.level.z or 0.0) < -AVOID_Z
+    apart = (
+        (tests.memory.z or 0.0) < -SIGNIFICANT_Z
+        or (tests.level.z or 0.0) < -AVOID_Z
+        or (tests.correlogram.z or 0.0) < -APART_Z
+    )
     one = tests.level_evidence >= CONFIRMED or tests.correlogram.verdict == "shared"
     return tests.likelihood.verdict == "separate" and not (tests.together or apart or one)
 
