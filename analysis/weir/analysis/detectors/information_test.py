@@ -81,7 +81,7 @@ def log_odds_per_pair(rate_bps: float, load: float, jitter_s: float) -> float:
 
 
 def needed_mbps(rate_mbps: float, load: float, jitter_s: float) -> float:
-    """What each of two flows has to send for `SECONDS` so that `ENOUGH` can be expected."""
+    """The rate of each of two flows at which `ENOUGH` can be expected after `SECONDS`."""
     pairs = ENOUGH / log_odds_per_pair(rate_mbps * 1e6, load, jitter_s)
     return float(np.sqrt(pairs / SECONDS) * FRAME_BITS / 1e6)
 
