@@ -47,7 +47,7 @@ AVOID_Z = 2.0
 simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
 had −2.7 and −6.6."""
 APART_Z = 3.5
-"""Of the correlogram, likewise. Of 186 pairs that the likelihood found rightly the lowest had −3.0; two
+"""Of the correlogram, likewise. Of 183 pairs that the likelihood found rightly the lowest had −3.0; two
 simulated pairs of one policer, with jitter of 5 ms, had −4.0."""
 OWN_Z = 4.0
 """Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
