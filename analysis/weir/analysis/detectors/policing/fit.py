@@ -13,6 +13,10 @@ losses. Their scale is that of the contradictions to the best bucket, so that er
 intervals. With flat priors for log(rate) and burst, the estimates are the posterior means; each interval
 holds 95 %.
 
+Times of whose errors nothing is known have at least those of a clock's resolution (`SCALE`), and intervals
+allow for them. Where RTTs show that there are none, as in virtual time, only the buckets that agree with
+every packet are left (`agreeing.py`).
+
 Delays that neighbouring packets share are no such errors: the burst may rest on the delay of the one packet
 that met the full bucket first, and the same delays lengthen all times from a full bucket to its losses. Their
 spread widens both intervals further, as an independent error. RTTs show an upper bound of it, as the way back
@@ -25,6 +29,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from weir.analysis.detectors.policing.agreeing import agreeing_buckets
 from weir.analysis.detectors.policing.bucket import (
     Arrivals,
     Threshold,
@@ -33,6 +38,7 @@ from weir.analysis.detectors.policing.bucket import (
     contradictions,
     demand,
 )
+from weir.analysis.detectors.policing.weighted import LIKELY, Estimate, estimate, weights_of
 from weir.analysis.jitter import NEAR_NS
 from weir.analysis.tables import Floats
 
@@ -53,6 +59,8 @@ BURST_REACH = 1.5
 """Range of the bursts weighted, in frames on either side of the best threshold."""
 SCALE = 1 / 64
 """Contradictions below this part of a frame cost little: they come from the resolution of clocks."""
+EXACT_BYTES = 1.0
+"""Errors of times that are worth less at the rate are none: lengths are whole bytes."""
 MIN_CONTRADICTIONS = 5
 """Fewer do not show a larger scale."""
 RATE_TAIL, BURST_TAIL = 3.0, 1.5
@@ -101,7 +109,11 @@ class BucketFit:
 
 
 def fit_bucket(
-    packets: Arrivals, *, from_start: bool = True, delay_spread_s: float = 0.0
+    packets: Arrivals,
+    *,
+    from_start: bool = True,
+    delay_spread_s: float = 0.0,
+    time_error_s: float = float("inf"),
 ) -> BucketFit | None:
     """The bucket that best explains which packets were lost.
 
@@ -109,7 +121,8 @@ def fit_bucket(
 
     `from_start`: the flow's first packet was captured, so the bucket is full at it; otherwise an empty bucket
     is tried too. `delay_spread_s`: how much delays vary between the capture and the policer, at most
-    (`jitter.py`).
+    (`jitter.py`). `time_error_s`: by how much single times are usually wrong, at most; infinite if
+    not known.
     """
     losses = int(np.count_nonzero(packets.lost))
     if losses < 2 or losses == len(packets.lost) or packets.time_s[-1] <= packets.time_s[0]:
@@ -124,9 +137,9 @@ def fit_bucket(
     if part is not packets:
         duration = packets.time_s[-1] - packets.time_s[0]
         _, rate, width = _zoom(packets, rate, max(width, 4 * _frame(packets) / duration / rate))
-    best = _finish(packets, rate, 0.0)
+    best = _finish(packets, rate, 0.0, time_error_s)
     if not from_start:
-        empty = _finish(packets, rate, best.burst_bytes)
+        empty = _finish(packets, rate, best.burst_bytes, time_error_s)
         if empty.score > best.score:
             best = empty
         if not best.refilled:
@@ -231,20 +244,21 @@ def _reach(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[floa
     return ends[0], ends[1]
 
 
-@dataclass(frozen=True)
-class _Estimate:
-    """A mean and the ends of the interval that holds 95 %."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def _weigh(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[_Estimate, _Estimate]:
+def _weigh(
+    packets: Arrivals, rate: float, initial_backlog: float, time_error_s: float
+) -> tuple[Estimate, Estimate]:
     """Weight the buckets around a peak: the rate, and the burst."""
     frame = _frame(packets)
     low, high = _reach(packets, rate, initial_backlog)
     first, part = _densest(packets, WEIGHED_PACKETS)
+    if time_error_s * rate <= EXACT_BYTES:
+        ends = first, first + len(part.lost)
+        resolution = max(time_error_s, TICK_S) * rate
+        agreeing = agreeing_buckets(
+            packets, ends, (low, high), BURST_REACH * frame, resolution, initial_backlog
+        )
+        if agreeing is not None:
+            return agreeing
     scale = _scale(packets, rate, initial_backlog, first, part)
     reach = max(BURST_REACH * frame, REACH_OF_SCALE * scale)
     offsets = np.linspace(-reach, reach, WEIGHED_BURSTS)
@@ -257,36 +271,21 @@ def _weigh(packets: Arrivals, rate: float, initial_backlog: float) -> tuple[_Est
         rates = np.repeat(np.exp(logs), WEIGHED_BURSTS)
         starts = np.minimum(np.repeat(backlog, WEIGHED_BURSTS), bursts.ravel())
         cost = contradiction(part, rates, bursts.ravel(), scale, starts).reshape(bursts.shape)
-        weights = _weights(cost, BURST_TAIL)
+        weights = weights_of(cost, BURST_TAIL)
         of_rates = weights.sum(axis=1)
-        likely = np.flatnonzero(of_rates > 1e-4)
+        likely = np.flatnonzero(of_rates > LIKELY)
         if len(likely) > WEIGHED_RATES // 3:
             break
         step = logs[1] - logs[0]
         low, high = (float(np.exp(logs[likely[end]] + sign * step)) for end, sign in ((0, -1), (-1, 1)))
-    of_log = _estimate(logs, _weights(cost, RATE_TAIL).sum(axis=1))
+    of_log = estimate(logs, weights_of(cost, RATE_TAIL).sum(axis=1))
     nearest = int(np.argmin(np.abs(logs - of_log.mean)))
-    burst = _estimate(bursts.ravel(), weights.ravel())
+    burst = estimate(bursts.ravel(), weights.ravel())
     mean = float(np.sum(weights[nearest] * bursts[nearest]) / max(float(of_rates[nearest]), 1e-300))
     return (
-        _Estimate(*(float(np.exp(at)) for at in (of_log.mean, of_log.low, of_log.high))),
-        _Estimate(mean, min(burst.low, mean), max(burst.high, mean)),
+        Estimate(*(float(np.exp(at)) for at in (of_log.mean, of_log.low, of_log.high))),
+        Estimate(mean, min(burst.low, mean), max(burst.high, mean)),
     )
-
-
-def _weights(cost: Floats, tail: float) -> Floats:
-    weights = np.exp(tail * (cost.min() - cost))
-    result: Floats = weights / weights.sum()
-    return result
-
-
-def _estimate(values: Floats, weights: Floats) -> _Estimate:
-    """Mean and interval of weighted values; each stands for the range to its neighbours."""
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(weights[order]) - weights[order] / 2
-    low, high = np.interp((0.025, 0.975), below, values[order])
-    mean = float(np.sum(weights * values))
-    return _Estimate(mean, min(float(low), mean), max(float(high), mean))
 
 
 def _scale(packets: Arrivals, rate: float, initial_backlog: float, first: int, part: Arrivals) -> float:
@@ -305,16 +304,16 @@ def _scale(packets: Arrivals, rate: float, initial_backlog: float, first: int, p
     )
 
 
-def _finish(packets: Arrivals, rate: float, initial_backlog: float) -> BucketFit:
+def _finish(packets: Arrivals, rate: float, initial_backlog: float, time_error_s: float) -> BucketFit:
     """The fit at a peak of the score."""
     of_rate = of_burst = None
     if _score(packets, rate, initial_backlog) >= MIN_USEFUL_SCORE:
-        of_rate, of_burst = _weigh(packets, rate, initial_backlog)
+        of_rate, of_burst = _weigh(packets, rate, initial_backlog, time_error_s)
         rate = of_rate.mean
     v = demand(packets, rate, initial_backlog)
     found = best_threshold(v, packets.lost)
-    of_rate = of_rate or _Estimate(rate, rate, rate)
-    of_burst = of_burst or _Estimate(found.burst_bytes, found.low, found.high)
+    of_rate = of_rate or Estimate(rate, rate, rate)
+    of_burst = of_burst or Estimate(found.burst_bytes, found.low, found.high)
     first_loss = int(np.argmax(packets.lost))
     return BucketFit(
         rate=rate,

@@ -86,11 +86,19 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
     def spread_ns(flow: int) -> int:
         return delay_spread_of(flows[flow].rtt_sent_ns, flows[flow].rtt_ns)
 
+    @cache
+    def time_error_s(flow: int) -> float:
+        """The usual error, at most: the way back and the receiver add to it. Clocks may have coarse steps."""
+        sent_ns, rtt_ns = flows[flow].rtt_sent_ns, flows[flow].rtt_ns
+        steps_ns = int(np.gcd.reduce(np.diff(flows[flow].time_ns)))
+        return max(jitter_of(sent_ns, rtt_ns), steps_ns) / 1e9 if len(rtt_ns) >= MIN_SAMPLES else inf
+
     def just(members: Sequence[int]) -> _Group | None:
         key = tuple(sorted(members))
         if key not in fitted:
-            spread = max(spread_ns(flow) for flow in key if flows[flow].losses >= MIN_LOSSES)
-            fitted[key] = _fit(flows, key, spread)
+            large = [flow for flow in key if flows[flow].losses >= MIN_LOSSES]
+            spread, error_s = max(map(spread_ns, large)), max(map(time_error_s, large))
+            fitted[key] = _fit(flows, key, spread, error_s)
         return fitted[key]
 
     def group(members: Sequence[int]) -> _Group | None:
@@ -177,8 +185,13 @@ def _adopt(best: dict[int, _Group], found: _Group | None, lossy: Sequence[int]) 
             best[i] = found
 
 
-def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...], spread_ns: int) -> _Group | None:
-    """`spread_ns`: by how much delays that neighbouring packets share are longer than usual."""
+def _fit(
+    flows: Sequence[FlowTrace], members: tuple[int, ...], spread_ns: int, error_s: float
+) -> _Group | None:
+    """`spread_ns`: by how much delays that neighbouring packets share are longer than usual.
+
+    `error_s`: by how much single times are usually wrong, at most.
+    """
     time_ns = np.concatenate([flows[i].time_ns for i in members])
     order = np.argsort(time_ns, kind="stable")
     start_ns = int(time_ns[order[0]])
@@ -192,7 +205,7 @@ def _fit(flows: Sequence[FlowTrace], members: tuple[int, ...], spread_ns: int) -
     lost: Bools = merged("lost").astype(bool)
     packets = Arrivals((time_ns[order] - start_ns) / 1e9, merged("frame_bytes").astype(np.float64), lost)
     from_start = all(flows[i].from_start for i in members)
-    fit = fit_bucket(packets, from_start=from_start, delay_spread_s=spread_ns / 1e9)
+    fit = fit_bucket(packets, from_start=from_start, delay_spread_s=spread_ns / 1e9, time_error_s=error_s)
     if fit is None:
         return None
     owner = np.repeat(np.array(members), [len(flows[i].time_ns) for i in members])[order]
