@@ -29,11 +29,13 @@ def test_intervals_of_exact_times_hold_rate_and_burst_in_95_percent() -> None:
         rng = np.random.default_rng([11, seed])
         rate, burst = rng.uniform(1e5, 1e6), rng.uniform(8e3, 1e5)
         packets = arrivals(rng, rate, burst)
-        exact, unknown = fitted(packets, 0.0), fitted(packets, float("inf"))
+        exact = fitted(packets, 0.0)
         rates.append(exact.rate_low <= rate <= exact.rate_high)
         of_bursts.append(exact.burst_low <= burst <= exact.burst_high)
-        widths = [np.log(fit.rate_high / fit.rate_low) for fit in (exact, unknown)]
-        narrower.append(widths[0] / widths[1])
+        if seed < 15:
+            unknown = fitted(packets, float("inf"))
+            widths = [np.log(fit.rate_high / fit.rate_low) for fit in (exact, unknown)]
+            narrower.append(widths[0] / widths[1])
     print(share(sum(rates), 60), share(sum(of_bursts), 60), f"median width ×{np.median(narrower):.2f}")
     for held in (rates, of_bursts):
         found = share(sum(held), len(held))
