@@ -9,6 +9,8 @@
 
 use std::sync::LazyLock;
 
+use multiversion::multiversion;
+
 /// Steps in which the bucket gets the tokens of a frame.
 pub const STEPS: usize = 4;
 /// Bins of the level: `FINE` frames in bins of a step's tokens, then bins of these numbers of frames.
@@ -59,20 +61,11 @@ impl Bucket {
     /// dropped, given the fates of those before it.
     #[must_use]
     pub fn drop_probabilities(&self, steps: &[i64], lost: &[bool]) -> Vec<f64> {
-        let mut state = [[1.0 / (BINS * MODES) as f32; BINS]; MODES];
-        let mut at = steps
-            .first()
-            .map_or(0, |first| first.saturating_sub(LONGEST as i64));
-        let mut found = Vec::with_capacity(steps.len());
-        for (&step, &lost) in steps.iter().zip(lost) {
-            self.wait(step.saturating_sub(at).max(0).unsigned_abs(), &mut state);
-            at = step;
-            found.push(f64::from(self.observe(&mut state, lost)));
-        }
-        found
+        filter(self, steps, lost)
     }
 
     /// Returns the probability of a drop before the fate is known, and conditions the state on the fate.
+    #[inline(always)]
     fn observe(&self, state: &mut [Levels; MODES], lost: bool) -> f32 {
         let (mut all, mut dropped) = (0.0, 0.0);
         for (levels, drops) in state.iter_mut().zip(&self.drops) {
@@ -98,6 +91,7 @@ impl Bucket {
     }
 
     /// Loads change before levels, so that after a long gap the level follows the new load.
+    #[inline(always)]
     fn wait(&self, steps: u64, state: &mut [Levels; MODES]) {
         if steps == 0 {
             return;
@@ -115,6 +109,23 @@ impl Bucket {
     }
 }
 
+/// `Bucket::drop_probabilities`. Without fused multiplications, so that the results are the same on each processor.
+#[multiversion(targets("x86_64+avx2"))]
+fn filter(bucket: &Bucket, steps: &[i64], lost: &[bool]) -> Vec<f64> {
+    let mut state = [[1.0 / (BINS * MODES) as f32; BINS]; MODES];
+    let mut at = steps
+        .first()
+        .map_or(0, |first| first.saturating_sub(LONGEST as i64));
+    let mut found = Vec::with_capacity(steps.len());
+    for (&step, &lost) in steps.iter().zip(lost) {
+        bucket.wait(step.saturating_sub(at).max(0).unsigned_abs(), &mut state);
+        at = step;
+        found.push(f64::from(bucket.observe(&mut state, lost)));
+    }
+    found
+}
+
+#[inline(always)]
 fn after_gap(levels: &Levels, steps: u64, mode: usize) -> Levels {
     let (mut after, mut left) = (*levels, steps.min(LONGEST) as usize);
     for digit in &GAPS[mode] {
@@ -144,6 +155,7 @@ fn gaps(load: f32) -> [Vec<Transition>; DIGITS] {
     })
 }
 
+#[inline(always)]
 fn moved(levels: &Levels, transition: &Transition) -> Levels {
     let mut after = [0.0; BINS];
     for (&share, row) in levels.iter().zip(transition) {
@@ -174,6 +186,7 @@ fn after_step(levels: &Levels, load: f32) -> Levels {
 }
 
 /// Moves `share` of the probability of each level of at least a frame to the level one frame below, in `after`.
+#[inline(always)]
 fn take_frame(levels: &Levels, share: f32, after: &mut Levels) {
     for bin in STEPS..TOP {
         after[bin - STEPS] += levels[bin] * share;

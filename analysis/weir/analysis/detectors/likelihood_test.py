@@ -10,17 +10,25 @@ import pytest
 from scipy.special import expit
 
 from weir.analysis.detectors import FlowEvents
-from weir.analysis.detectors.likelihood import EVIDENCE, _fates, bucket_likelihood
+from weir.analysis.detectors.correlogram import loss_correlogram
+from weir.analysis.detectors.likelihood import (
+    EVIDENCE,
+    MAX_PACKETS,
+    _fates,
+    _Packets,
+    _thinned,
+    bucket_likelihood,
+)
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.paths.pair import Simulated
 
 Pair = tuple[FlowEvents, FlowEvents]
-TWO, ONE = (25, 31, 33, 97), (2, 4, 12, 22, 34, 46)
+TWO, ONE, TOGETHER = (25, 31, 33, 97), (2, 4, 12, 22, 34, 46), (7, 11, 41)
 
 
 def path(seed: int, jitter_s: float = 0.0) -> Pair:
     (pair,) = Simulated(seed, 20.0).pairs()
-    assert pair.truth == ("separate" if seed in TWO else "shared")
+    assert pair.truth == ("separate" if seed in TWO + TOGETHER else "shared")
     return pair.at(jitter_s)
 
 
@@ -45,7 +53,43 @@ def test_one_policer_is_not_taken_for_two(jitter_s: float) -> None:
     for seed in ONE:
         found = bucket_likelihood(*path(seed, jitter_s))
         print(seed, found.evidence, found.z)
-        assert found.verdict == "cannot_tell", found.reason
+        assert found.verdict != "separate", found.reason
+
+
+@pytest.mark.parametrize("seed", [10, 18])
+def test_one_policer_is_found_though_the_flows_lose_at_different_moments(seed: int) -> None:
+    flows = path(seed, 1e-3)
+    assert (loss_correlogram(*flows).z or 0.0) < -2
+    result = shared_policer(*flows)
+    print(result.likelihood)
+    assert (result.verdict, result.decided_by) == ("shared", result.likelihood), result.reason
+
+
+def test_correlogram_and_likelihood_together_find_one_policer() -> None:
+    flows = path(30, 1e-3)
+    assert bucket_likelihood(*flows).verdict == "cannot_tell"
+    result = shared_policer(*flows)
+    assert (result.verdict, result.decided_by) == ("shared", result.likelihood), result.reason
+    assert "z = " in result.reason.split(";")[1], "the reason names both"
+
+
+def test_losses_that_come_and_go_together_are_no_common_policer() -> None:
+    for seed in TOGETHER:
+        found = bucket_likelihood(*path(seed, 1e-3))
+        print(seed, found.evidence, found.z)
+        assert (found.evidence or 0.0) > 60, "one bucket is likely"
+        assert found.verdict == "cannot_tell", "but as likely for other moments"
+
+
+def test_of_a_much_larger_flow_a_random_part_counts() -> None:
+    rng = np.random.default_rng(3)
+    small, large = (_Packets(np.sort(rng.uniform(0, 20, n)), rng.random(n) < 0.1) for n in (1_000, 80_000))
+    thinned = _thinned(small, large)
+    assert len(thinned[0].time_s) == 1_000
+    assert len(thinned[1].time_s) == pytest.approx(MAX_PACKETS - 1_000, rel=0.03)
+    assert thinned[1].lost.mean() == pytest.approx(0.1, abs=0.01)
+    assert np.array_equal(thinned[1].time_s, _thinned(small, large)[1].time_s), "each time the same"
+    assert [len(flow.time_s) for flow in _thinned(large, large)] == [80_000, 80_000]
 
 
 def test_it_decides_where_the_other_tests_do_not() -> None:

@@ -4,9 +4,9 @@
 The memory test (`memory.py`) needs exact times and few assumptions. The bucket's level (`level.py`) couples
 flows over milliseconds, which jitter does not hide; it needs many packets and losses. Fitted buckets
 (`buckets.py`) need the two flows to be nearly all traffic of the policer, but then use every packet. Slow
-trends that both flows have are evidence in none. Where none of these decides, two policers may still show in
-how likely all fates together are behind one and behind two (`likelihood.py`), and one policer in losses that
-come together at the same moment rather than at another one (`correlogram.py`).
+trends that both flows have are evidence in none. Where none of these decides, one policer may still show in
+losses that come together at the same moment rather than at another one (`correlogram.py`), and one or two in
+how likely all fates together are behind one and behind two (`likelihood.py`).
 
 No verdict stands against another test. Each test has flows that deceive it: a packet of a smoothly paced flow
 that is alone with the other one meets the bucket just after it was filled, so the memory is negative behind
@@ -47,8 +47,13 @@ AVOID_Z = 2.0
 simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
 had −2.7 and −6.6."""
 APART_Z = 3.5
-"""Of the correlogram, likewise. Of 183 pairs that the likelihood found rightly the lowest had −3.0; two
-simulated pairs of one policer, with jitter of 5 ms, had −4.0."""
+"""Of the correlogram, likewise, of either sign. For 121 pairs behind two policers with a likelihood of two
+(simulated ones and runs, exact times and jitter of 1 and 5 ms) it was −3.5 to 2.8, for 13 behind one −6.2
+to 1.0. Where the likelihood tells nothing, the correlogram needs as much to find one policer: for four pairs
+behind one it had 3.6 and more then, for one behind two 2.9."""
+BOTH_Z = 5.5
+"""Sum of that of the correlogram and that of the likelihood, for one policer. Of 131 pairs behind two (as for
+`likelihood.SURE_Z`) one had more, which the level found in one bucket anyway; the next one had 4.9."""
 OWN_Z = 4.0
 """Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
 soon after its drops, or loses packets elsewhere, nothing follows from the lack of an excess."""
@@ -137,6 +142,11 @@ class _Tests:
         return self.in_step is not None and self.in_step >= IN_STEP
 
     @property
+    def one_by_losses(self) -> bool:
+        """Whether the correlogram finds one policer, and the likelihood does not find two."""
+        return self.correlogram.verdict == "shared" and (self.likelihood.evidence or 0.0) > -EVIDENCE
+
+    @property
     def level_evidence(self) -> float:
         return self.level.evidence or 0.0
 
@@ -162,16 +172,18 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     exact = tests.jitter_ns <= MAX_JITTER_NS
     if by_level == "shared":
         return tests.decided_by(tests.level)
-    if by_level == "separate" and not exact and tests.correlogram.verdict != "shared":
+    if by_level == "separate" and not exact and not tests.one_by_losses:
         return tests.decided_by(tests.level)
     if _one_by_correlogram(tests):
         return tests.decided_by(tests.correlogram)
+    if _one_by_likelihood(tests):
+        return tests.decided_by(tests.likelihood)
     buckets = tests.buckets
     one_fits = buckets.verdict == "shared" and not (tests.together and buckets.two_fit_as_well)
     if one_fits or (buckets.verdict == "separate" and by_level == "cannot_tell"):
         return tests.decided_by(buckets)
     if by_level == "separate":
-        if (tests.likelihood.evidence or 0.0) < EVIDENCE and tests.correlogram.verdict != "shared":
+        if (tests.likelihood.evidence or 0.0) < EVIDENCE and not tests.one_by_losses:
             return tests.decided_by(tests.level)
         tests.withdraw_memory(CONTRADICTION)
     elif _two_by_likelihood(tests):
@@ -185,11 +197,27 @@ def _one_by_correlogram(tests: _Tests) -> bool:
     Loads and losses of flows in step meet behind two policers, too. So do those of flows after a common
     start, but then one bucket is less likely than two.
     """
-    in_step = tests.together or (tests.level.load_correlation or 0.0) >= LOADS_IN_STEP
-    if in_step or tests.correlogram.verdict != "shared":
+    if _may_meet(tests) or tests.correlogram.verdict != "shared":
         return False
     evidence = tests.likelihood.evidence
-    return evidence is None or evidence >= EVIDENCE
+    return (tests.correlogram.z or 0.0) > APART_Z if evidence is None else evidence >= EVIDENCE
+
+
+def _one_by_likelihood(tests: _Tests) -> bool:
+    """Whether the likelihood is greatest at the same moment, by itself or with the correlogram."""
+    if _may_meet(tests):
+        return False
+    by_itself, z = tests.likelihood, (tests.likelihood.z or 0.0) + (tests.correlogram.z or 0.0)
+    if by_itself.verdict == "cannot_tell" and (by_itself.evidence or 0.0) > 0 and z >= BOTH_Z:
+        tests.likelihood = replace(
+            by_itself, verdict="shared", reason=f"{by_itself.reason}; {tests.correlogram.reason}"
+        )
+    return tests.likelihood.verdict == "shared"
+
+
+def _may_meet(tests: _Tests) -> bool:
+    """Whether loads and losses may be at the same moment behind two policers, too."""
+    return tests.together or (tests.level.load_correlation or 0.0) >= LOADS_IN_STEP
 
 
 def _two_by_likelihood(tests: _Tests) -> bool:
@@ -200,7 +228,7 @@ def _two_by_likelihood(tests: _Tests) -> bool:
         or (tests.level.z or 0.0) < -AVOID_Z
         or (tests.correlogram.z or 0.0) < -APART_Z
     )
-    one = tests.level_evidence >= CONFIRMED or tests.correlogram.verdict == "shared"
+    one = tests.level_evidence >= CONFIRMED or (tests.correlogram.z or 0.0) > APART_Z
     return tests.likelihood.verdict == "separate" and not (tests.together or apart or one)
 
 
