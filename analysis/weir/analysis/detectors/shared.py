@@ -170,7 +170,7 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     tests.withdraw_memory(doubt)
     by_level = tests.level.verdict if doubt not in (CONTRADICTION, TOGETHER) else "cannot_tell"
     exact = tests.jitter_ns <= MAX_JITTER_NS
-    if by_level == "shared":
+    if by_level == "shared" and not _common_start(tests):
         return tests.decided_by(tests.level)
     if by_level == "separate" and not exact and not tests.one_by_losses:
         return tests.decided_by(tests.level)
@@ -186,9 +186,20 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
         if (tests.likelihood.evidence or 0.0) < EVIDENCE and not tests.one_by_losses:
             return tests.decided_by(tests.level)
         tests.withdraw_memory(CONTRADICTION)
+    elif by_level == "shared":
+        tests.withdraw_memory(CONTRADICTION)
     elif _two_by_likelihood(tests):
         return tests.decided_by(tests.likelihood)
     return tests.decided_by(tests.memory)
+
+
+def _common_start(tests: _Tests) -> bool:
+    """Whether the level's one policer is only a common start.
+
+    Without a response its z decides, which is large behind two policers, too, if flows start together. One
+    such pair had a z of 7.4 and an S of −237, 39 pairs behind one policer an S of −3 and more.
+    """
+    return tests.level.kappa is None and (tests.likelihood.evidence or 0.0) <= -EVIDENCE
 
 
 def _one_by_correlogram(tests: _Tests) -> bool:

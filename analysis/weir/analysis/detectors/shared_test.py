@@ -11,8 +11,10 @@ import pytest
 from weir.analysis.detectors import PAIR_DETECTORS, FlowEvents
 from weir.analysis.detectors.buckets import one_bucket_or_two
 from weir.analysis.detectors.correlation import METHODS, METRICS, RESAMPLED, trend
+from weir.analysis.detectors.level import LevelResult
+from weir.analysis.detectors.likelihood import bucket_likelihood
 from weir.analysis.detectors.memory import OWN, excess_of, frame_memory, own_z
-from weir.analysis.detectors.shared import SIGNIFICANT_Z, shared_policer
+from weir.analysis.detectors.shared import CONTRADICTION, SIGNIFICANT_Z, shared_policer
 from weir.analysis.detectors.wehey import loss_trend_correlation
 from weir.analysis.paths.pair import Simulated
 from weir.analysis.statistics import share
@@ -201,6 +203,20 @@ def test_a_small_but_significant_excess_does_not_contradict_a_level_that_finds_o
     result = shared_policer(*pair.flows)
     assert (result.verdict, result.decided_by) == ("shared", result.level)
     assert "little excess, but no chance" in result.memory.reason
+
+
+def test_a_common_start_does_not_stand_against_a_likelihood_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    (pair,) = Simulated(25, 20.0).pairs()
+    flows = pair.at(1e-3)
+    found = LevelResult("shared", "z of 7.4", 0.01, 7.4, evidence=3.4)
+    assert bucket_likelihood(*flows).verdict == "separate"
+    monkeypatch.setattr("weir.analysis.detectors.shared.bucket_level", lambda *_: found)
+    result = shared_policer(*flows)
+    assert result.verdict == "cannot_tell"
+    assert result.reason.startswith(CONTRADICTION)
+    response = replace(found, kappa=0.7, kappa_error=0.2)
+    monkeypatch.setattr("weir.analysis.detectors.shared.bucket_level", lambda *_: response)
+    assert shared_policer(*flows).verdict == "shared", "the response is not that of a common start"
 
 
 @pytest.mark.parametrize("after_s", [59, 100])
