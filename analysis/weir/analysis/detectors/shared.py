@@ -51,9 +51,10 @@ APART_Z = 3.5
 (simulated ones and runs, exact times and jitter of 1 and 5 ms) it was −3.5 to 2.8, for 13 behind one −6.2
 to 1.0. Where the likelihood tells nothing, the correlogram needs as much to find one policer: for four pairs
 behind one it had 3.6 and more then, for one behind two 2.9."""
-BOTH_Z = 5.5
-"""Sum of that of the correlogram and that of the likelihood, for one policer. Of 131 pairs behind two (as for
-`likelihood.SURE_Z`) one had more, which the level found in one bucket anyway; the next one had 4.9."""
+SUM_Z, MOST_OF_LEVEL = 5.5, 2.0
+"""Sum of the z of correlogram and likelihood and half of the level's, for one policer. The level's is large
+after a common start, too, so it counts for no more than the second. Of 184 pairs behind two (simulated ones
+and runs, with jitter of 0 to 10 ms), not in step and with an S above 0, none had more than 5.1."""
 OWN_Z = 4.0
 """Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
 soon after its drops, or loses packets elsewhere, nothing follows from the lack of an excess."""
@@ -215,14 +216,18 @@ def _one_by_correlogram(tests: _Tests) -> bool:
 
 
 def _one_by_likelihood(tests: _Tests) -> bool:
-    """Whether the likelihood is greatest at the same moment, by itself or with the correlogram."""
+    """Whether the likelihood is greatest at the same moment, by itself or with the other tests."""
     if _may_meet(tests):
         return False
-    by_itself, z = tests.likelihood, (tests.likelihood.z or 0.0) + (tests.correlogram.z or 0.0)
-    if by_itself.verdict == "cannot_tell" and (by_itself.evidence or 0.0) > 0 and z >= BOTH_Z:
-        tests.likelihood = replace(
-            by_itself, verdict="shared", reason=f"{by_itself.reason}; {tests.correlogram.reason}"
-        )
+    by_itself, correlogram = tests.likelihood, tests.correlogram
+    of_level = min(max((tests.level.z or 0.0) / 2, 0.0), MOST_OF_LEVEL)
+    if (
+        by_itself.verdict == "cannot_tell"
+        and (by_itself.evidence or 0.0) > 0
+        and (by_itself.z or 0.0) + (correlogram.z or 0.0) + of_level >= SUM_Z
+    ):
+        reason = f"{by_itself.reason}; {correlogram.reason}"
+        tests.likelihood = replace(by_itself, verdict="shared", reason=reason)
     return tests.likelihood.verdict == "shared"
 
 
