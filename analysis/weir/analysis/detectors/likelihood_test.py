@@ -13,7 +13,9 @@ from weir.analysis.detectors import FlowEvents
 from weir.analysis.detectors.correlogram import loss_correlogram
 from weir.analysis.detectors.likelihood import (
     EVIDENCE,
+    LOSSES_IN_STEP,
     MAX_PACKETS,
+    SURE_Z,
     _fates,
     _Packets,
     _thinned,
@@ -21,6 +23,7 @@ from weir.analysis.detectors.likelihood import (
 )
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.paths.pair import Simulated
+from weir.analysis.synthetic import with_jitter
 
 Pair = tuple[FlowEvents, FlowEvents]
 TWO, ONE, TOGETHER = (25, 31, 33, 97), (2, 4, 12, 22, 34, 46), (7, 11, 41)
@@ -79,6 +82,17 @@ def test_losses_that_come_and_go_together_are_no_common_policer() -> None:
         print(seed, found.evidence, found.z)
         assert (found.evidence or 0.0) > 60, "one bucket is likely"
         assert found.verdict == "cannot_tell", "but as likely for other moments"
+
+
+def test_flows_that_lose_in_step_are_no_evidence_of_one_policer() -> None:
+    rng = np.random.default_rng(4)
+    flow, _ = path(25)
+    found = bucket_likelihood(with_jitter(flow, 1e-3, rng), with_jitter(flow, 1e-3, rng))
+    print(found)
+    assert (found.evidence or 0.0) > EVIDENCE
+    assert (found.z or 0.0) > SURE_Z
+    assert (found.losses_together or 0.0) > LOSSES_IN_STEP
+    assert found.verdict == "cannot_tell"
 
 
 def test_of_a_much_larger_flow_a_random_part_counts() -> None:

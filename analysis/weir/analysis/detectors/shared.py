@@ -223,7 +223,7 @@ def _one_by_likelihood(tests: _Tests) -> bool:
     of_level = min(max((tests.level.z or 0.0) / 2, 0.0), MOST_OF_LEVEL)
     if (
         by_itself.verdict == "cannot_tell"
-        and (by_itself.evidence or 0.0) > 0
+        and by_itself.may_find_one
         and (by_itself.z or 0.0) + (correlogram.z or 0.0) + of_level >= SUM_Z
     ):
         reason = f"{by_itself.reason}; {correlogram.reason}"
