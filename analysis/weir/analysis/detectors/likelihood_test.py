@@ -13,7 +13,6 @@ from weir.analysis.detectors import FlowEvents
 from weir.analysis.detectors.correlogram import loss_correlogram
 from weir.analysis.detectors.likelihood import (
     EVIDENCE,
-    LOSSES_IN_STEP,
     MAX_PACKETS,
     SURE_Z,
     _fates,
@@ -84,14 +83,14 @@ def test_losses_that_come_and_go_together_are_no_common_policer() -> None:
         assert found.verdict == "cannot_tell", "but as likely for other moments"
 
 
-def test_flows_that_lose_in_step_are_no_evidence_of_one_policer() -> None:
+def test_flows_alike_are_no_evidence_of_one_policer() -> None:
     rng = np.random.default_rng(4)
     flow, _ = path(25)
     found = bucket_likelihood(with_jitter(flow, 1e-3, rng), with_jitter(flow, 1e-3, rng))
     print(found)
     assert (found.evidence or 0.0) > EVIDENCE
     assert (found.z or 0.0) > SURE_Z
-    assert (found.losses_together or 0.0) > LOSSES_IN_STEP
+    assert found.alike
     assert found.verdict == "cannot_tell"
 
 
