@@ -42,13 +42,13 @@ def test_jitter_before_the_policer_is_seen_by_the_detector_and_said(
     with_jitter = ["evaluate", "--runs", "1", "--seconds", "20", "--scenario", "cubic-separate", "--jitter"]
     verdicts = []
     for jitter_ms in ("0", "1"):
-        assert run_cli([*with_jitter, jitter_ms, "--detector", "shared", "--json"]) == 0
+        assert run_cli([*with_jitter, jitter_ms, "--detector", "frame-memory", "--json"]) == 0
         answer = json.loads(capsys.readouterr().out)
         verdicts.append((answer.get("jitter_ms"), answer["evaluations"][0]["undecided"]))
     assert verdicts == [
         (None, 0),
         (1.0, 1),
-    ]  # two policers are found, and with jitter cannot be told from one
+    ]  # the memory finds two policers, and cannot tell them from one with jitter
     assert run_cli(["evaluate", str(tmp_path), "--jitter", "1"]) == 2
     assert "--jitter is added to captures, not to results: name a --detector" in capsys.readouterr().err
 

@@ -43,6 +43,7 @@ from weir.analysis.detectors.correlogram import LAGS_S, MIN_LOSSES, NEAR_S, SLOW
 from weir.analysis.detectors.events import FlowEvents, few_losses, statistics_of
 from weir.analysis.detectors.memory import MAX_JITTER_NS, OWN, excess_of, largest_tau, own_z
 from weir.analysis.detectors.nulls import rank_p
+from weir.analysis.detectors.step import alike
 from weir.analysis.tables import Bools, Floats
 
 EVIDENCE, EVIDENCE_JITTER = 15.0, 25.0
@@ -52,11 +53,6 @@ SAME_Z, SURE_Z = 2.0, 4.0
 """z of two policers is below the one, z of one policer above the other. Of 131 pairs behind two policers (105
 simulated, 26 of runs), with exact times and with jitter of 1 and 5 ms, two with an S above 0 had more than
 2.5: two pairs of equal BBR flows that started together, 3.8 and 3.1."""
-ALIKE, STEP_S, LOSSES_ALIKE = 0.05, 0.05, 0.45
-"""Flows alike in everything that start together lose in the same bursts behind two policers, too, and S is
-largest without a shift: of 20 such pairs with jitter of 1 ms one had a z of 4.4. Their numbers of packets
-differ by less than the first, and their losses in bins of the second (s) correlate by more than the last.
-Flows of one bucket compete: of 28 pairs behind one policer that z finds, this holds for one."""
 RATES, MOST_OTHERS, LEAST_OTHERS = 5, 60.0, 0.7
 SHORTEST_S = 60e-6
 """The shortest time for a frame's tokens that is tried."""
@@ -91,7 +87,6 @@ class LikelihoodResult:
     """The verdict; `evidence` is S with `tau_us` for a frame's tokens.
 
     z is how far S is above that of shifted flows, in standard deviations of these, and p its rank among them.
-    `alike`: the flows send as much and lose at the same times.
     """
 
     verdict: Literal["shared", "separate", "cannot_tell"]
@@ -100,12 +95,6 @@ class LikelihoodResult:
     evidence: float | None = None
     z: float | None = None
     tau_us: float | None = None
-    alike: bool | None = None
-
-    @property
-    def may_find_one(self) -> bool:
-        """Whether one bucket is more likely than two, and that is not due to flows alike in everything."""
-        return (self.evidence or 0.0) > 0 and not self.alike
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
@@ -133,6 +122,11 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
     if clock_error_ns > rtt_ns * CLOCK_RTTS:
         reason = f"clocks may differ by {clock_error_ns / 1e6:.0f} ms, more than a quarter of an RTT"
         return LikelihoodResult("cannot_tell", reason)
+    spread_s = (JITTERS * jitter_ns + CLOCK_ERRORS * clock_error_ns) / 1e9
+    if spread_s > LAGS_S:
+        return LikelihoodResult(
+            "cannot_tell", f"times are wrong by about {jitter_ns / 1e6:.0f} ms: too coarse"
+        )
     if few := few_losses(a.lost, b.lost, MIN_LOSSES):
         return LikelihoodResult("cannot_tell", few)
     start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
@@ -143,7 +137,6 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
     largest_s = largest_tau(a, b, int(start), int(end))
     least_s = max(SHORTEST_S, largest_s / MOST_OTHERS)
     taus = np.geomspace(least_s, max(LEAST_OTHERS * largest_s, 1.5 * least_s), RATES)
-    spread_s = (JITTERS * jitter_ns + CLOCK_ERRORS * clock_error_ns) / 1e9
     tests = [_Test(one, other, float(tau), spread_s) for tau in taus]
     values = [test.evidence(0.0) for test in tests]
     best = int(np.argmax(values))
@@ -152,12 +145,11 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
     shifted = np.array([tests[best].evidence(shift) for shift in shifts])
     z = float((evidence - shifted.mean()) / max(float(shifted.std(ddof=1)), 1.0))
     said = f"one bucket is {_likely(evidence)} than two (z = {z:.1f}, against flows shifted in time)"
-    result = LikelihoodResult(
-        "cannot_tell", said, rank_p(evidence, shifted), evidence, z, tau_s * 1e6, _alike(a, b)
-    )
+    result = LikelihoodResult("cannot_tell", said, rank_p(evidence, shifted), evidence, z, tau_s * 1e6)
     exact = max(jitter_ns, clock_error_ns) <= MAX_JITTER_NS
     if evidence > -(EVIDENCE if exact else EVIDENCE_JITTER):
-        return replace(result, verdict="shared") if z >= SURE_Z and result.may_find_one else result
+        found = z >= SURE_Z and evidence > 0 and not alike(a, b)
+        return replace(result, verdict="shared") if found else result
     if abs(z) >= SAME_Z:
         why = "packets that met say something else than others, so the model does not hold: "
         return replace(result, reason=why + said)
@@ -165,19 +157,6 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
         why = "neither flow's losses depend on its own drops as those of a bucket would: "
         return replace(result, reason=why + said)
     return replace(result, verdict="separate")
-
-
-def _alike(a: FlowEvents, b: FlowEvents) -> bool:
-    """Whether both flows send as much while both run, and lose at the same times, the start included."""
-    start_ns, end_ns = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
-    between = int(start_ns), int(end_ns)
-    sent = [np.count_nonzero((flow.sent_ns >= start_ns) & (flow.sent_ns <= end_ns)) for flow in (a, b)]
-    if min(sent) < (1 - ALIKE) * max(sent):
-        return False
-    bins = max(round((between[1] - between[0]) / 1e9 / STEP_S), 2)
-    counts = [np.histogram(flow.sent_ns[flow.lost], bins, between)[0] for flow in (a, b)]
-    one, other = (each - each.mean() for each in counts)
-    return bool(one @ other >= LOSSES_ALIKE * np.sqrt((one @ one) * (other @ other)))
 
 
 def _by_bucket(a: FlowEvents, b: FlowEvents, start_ns: int, end_ns: int) -> bool:

@@ -21,6 +21,7 @@ from weir.analysis.detectors.likelihood import (
     bucket_likelihood,
 )
 from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.detectors.step import alike
 from weir.analysis.paths.pair import Simulated
 from weir.analysis.synthetic import with_jitter
 
@@ -86,11 +87,12 @@ def test_losses_that_come_and_go_together_are_no_common_policer() -> None:
 def test_flows_alike_are_no_evidence_of_one_policer() -> None:
     rng = np.random.default_rng(4)
     flow, _ = path(25)
-    found = bucket_likelihood(with_jitter(flow, 1e-3, rng), with_jitter(flow, 1e-3, rng))
+    flows = with_jitter(flow, 1e-3, rng), with_jitter(flow, 1e-3, rng)
+    found = bucket_likelihood(*flows)
     print(found)
     assert (found.evidence or 0.0) > EVIDENCE
     assert (found.z or 0.0) > SURE_Z
-    assert found.alike
+    assert alike(*flows)
     assert found.verdict == "cannot_tell"
 
 
@@ -145,6 +147,7 @@ def test_nothing_follows_without_the_times_at_the_policer_or_with_few_losses() -
             a,
             replace(b, sent_ns=b.sent_ns + 100 * 10**9),
         ),
+        "times are wrong by about 70 ms: too coarse": (a, replace(b, jitter_ns=70_000_000)),
         "15 are needed": (a, replace(b, lost=np.zeros_like(b.lost))),
     }
     for reason, pair in cases.items():

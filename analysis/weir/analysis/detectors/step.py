@@ -10,6 +10,10 @@ that meet by chance, and `f` of those that do meet, the measure is
     (f − c) ÷ (1 − c)
 
 of the flow that has less of it; `c` is that of the same flows shifted by some RTTs.
+
+Jitter hides that. But such flows also send as much, and lose in the same bursts in their slow start. Later
+they part, or never. Flows of one bucket go on to lose together, though not always, or they compete and send
+different amounts.
 """
 
 from __future__ import annotations
@@ -27,6 +31,12 @@ PART_OF_TAU, TIMES_JITTER = 0.05, 2
 """Packets meet that are nearer than this part of the largest τ (`memory.py`) or so many times the jitter."""
 MOST_OF_TAU = 0.5
 """Where the jitter makes that more, nothing is said."""
+ALIKE, BURST_NS, START_NS, TOGETHER, ALWAYS = 0.03, 50_000_000, 10**9, 0.45, 0.9
+"""Numbers of packets of flows alike differ by less than the first, as a part of the larger one. Their losses
+in bins of the second correlate by more than `TOGETHER`, but after the third no longer, or by `ALWAYS`. With
+jitter of 1 ms that was so for 29 of 36 pairs of equal flows that started together behind two policers alike,
+and for one of 36 behind one; of other flows for one of 80 behind one (`wehey-bbr`), whose later losses
+correlated by 0.88 at most."""
 MIN_PACKETS = 30
 MOST_DISTANCES = 1_000_000
 SHIFTS_RTTS = tuple(2 + 0.37 * number for number in range(10))
@@ -66,6 +76,29 @@ def in_step(a: FlowEvents, b: FlowEvents) -> float | None:
             return None
         measures.append((_met(mine, theirs, near_ns) - by_chance) / (1 - by_chance))
     return min(measures)
+
+
+def alike(a: FlowEvents, b: FlowEvents) -> bool:
+    """Whether both flows send as much, and lose at the same times in their start only, or nearly always."""
+    if min(len(a.sent_ns), len(b.sent_ns)) < MIN_PACKETS:
+        return False
+    start_ns = int(max(a.sent_ns.min(), b.sent_ns.min()))
+    end_ns = int(min(a.sent_ns.max(), b.sent_ns.max()))
+    sent = [np.count_nonzero((flow.sent_ns >= start_ns) & (flow.sent_ns <= end_ns)) for flow in (a, b)]
+    if min(sent) <= (1 - ALIKE) * max(sent):
+        return False
+    later_ns = start_ns + min(START_NS, (end_ns - start_ns) // 2)
+    later = _losses_together(a, b, later_ns, end_ns)
+    return _losses_together(a, b, start_ns, end_ns) > TOGETHER and not TOGETHER < later < ALWAYS
+
+
+def _losses_together(a: FlowEvents, b: FlowEvents, start_ns: int, end_ns: int) -> float:
+    """The correlation of both flows' losses in bins; 0 without losses."""
+    bins = max((end_ns - start_ns) // BURST_NS, 2)
+    counts = [np.histogram(flow.sent_ns[flow.lost], bins, (start_ns, end_ns))[0] for flow in (a, b)]
+    one, other = (each - each.mean() for each in counts)
+    scale = float(np.sqrt((one @ one) * (other @ other)))
+    return float(one @ other) / scale if scale > 0 else 0.0
 
 
 def _met(mine: Ints, theirs: Ints, near_ns: float) -> float:

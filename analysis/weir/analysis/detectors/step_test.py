@@ -12,7 +12,7 @@ from weir.analysis.detectors import FlowEvents
 from weir.analysis.detectors.level import LOADS_IN_STEP, bucket_level
 from weir.analysis.detectors.memory import frame_memory
 from weir.analysis.detectors.shared import shared_policer
-from weir.analysis.detectors.step import IN_STEP, in_step
+from weir.analysis.detectors.step import IN_STEP, alike, in_step
 from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
 from weir.analysis.tables import Floats
 
@@ -106,3 +106,16 @@ def test_without_common_time_or_packets_nothing_is_said(flow: FlowEvents) -> Non
     few = FlowEvents(flow.sent_ns[:20], flow.size_bytes[:20], flow.lost[:20], flow.min_rtt_ns)
     assert in_step(flow, few) is None
     assert in_step(flow, later(flow, int(100e9))) is None
+
+
+def test_flows_alike_are_known_through_jitter(flow: FlowEvents) -> None:
+    rng = np.random.default_rng(6)
+    for jitter_s in (1e-4, 1e-3):
+        assert alike(with_jitter(flow, jitter_s, rng), with_jitter(flow, jitter_s, rng))
+    assert not alike(flow, later(flow, 2 * 10**9)), "the losses are at other times"
+    every = np.arange(len(flow.sent_ns)) % 10 > 0
+    fewer = replace(
+        flow, sent_ns=flow.sent_ns[every], size_bytes=flow.size_bytes[every], lost=flow.lost[every]
+    )
+    assert not alike(flow, fewer), "one of them sends less"
+    assert not alike(flow, replace(flow, lost=np.zeros_like(flow.lost))), "one of them loses nothing"
