@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.linalg import expm
+from scipy.stats import norm
 
 from weir.analysis.detectors import FlowEvents
 from weir.analysis.synthetic import with_jitter
@@ -80,10 +81,23 @@ def log_odds_per_pair(rate_bps: float, load: float, jitter_s: float) -> float:
     return float((fates * np.log(np.maximum(fates, 1e-12) / independent)).sum() * tick_s)
 
 
+def undecided(log_odds: float) -> float:
+    """The probability that neither two policers nor one have odds of 49 to 1, if `log_odds` are expected."""
+    spread = np.sqrt(2 * log_odds)
+    one, two = ((sign * np.log(49) - log_odds) / spread for sign in (1, -1))
+    return float(norm.cdf(one) - norm.cdf(two))
+
+
 def needed_mbps(rate_mbps: float, load: float, jitter_s: float) -> float:
     """The rate of each of two flows at which `ENOUGH` can be expected after `SECONDS`."""
     pairs = ENOUGH / log_odds_per_pair(rate_mbps * 1e6, load, jitter_s)
     return float(np.sqrt(pairs / SECONDS) * FRAME_BITS / 1e6)
+
+
+def test_enough_is_what_decides_95_percent() -> None:
+    log_odds = np.random.default_rng(3).normal(ENOUGH, np.sqrt(2 * ENOUGH), 100_000)
+    assert undecided(ENOUGH) == pytest.approx(float(np.mean(np.abs(log_odds) < np.log(49))), abs=0.003)
+    assert undecided(ENOUGH) < 0.05 < undecided(ENOUGH - 2)
 
 
 @pytest.mark.parametrize(
