@@ -61,9 +61,9 @@ def binned(flow: FlowEvents, start_ns: int, width_ns: int, count: int, odds: boo
     lost = np.bincount(which[flow.lost[inside]], minlength=count)
     half = max(int(WINDOW_S * 5e8) // width_ns, 2)
     # Half a loss and a packet more: a flow that lost nothing nearby is not certain to lose nothing.
-    p = (_near(lost, half) + 0.5) / (_near(packets, half) + 1)
+    p = (near(lost, half) + 0.5) / (near(packets, half) + 1)
     excess = lost - p * packets
-    load = size_bytes - _near(size_bytes, half) / _near(np.ones(count), half)
+    load = size_bytes - near(size_bytes, half) / near(np.ones(count), half)
     scale = max(float(load.std()), _TINY)
     load = np.clip(load / scale, -CLIP, CLIP)
     slope = np.sqrt(packets * p * (1 - p)) if odds else np.sqrt(packets / (p * (1 - p)))
@@ -104,7 +104,7 @@ def smoothness(flow: FlowEvents) -> float:
     return len(np.unique(sent_ns // width_ns)) / expected
 
 
-def _near(values: Ints | Floats, half: int) -> Floats:
+def near(values: Ints | Floats, half: int) -> Floats:
     """The sum over each bin and `half` bins on either side, fewer at the ends."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     here = np.arange(len(values))

@@ -26,7 +26,7 @@ def behind_two() -> list[Pair]:
     return [path(seed, 1e-3) for seed in range(1, 60, 2)]
 
 
-@pytest.mark.parametrize("seed", [0, 52, 58])
+@pytest.mark.parametrize("seed", [112, 118, 156])
 @pytest.mark.parametrize("jitter_s", [1e-3, 5e-3])
 def test_one_policer_is_found_through_jitter(seed: int, jitter_s: float) -> None:
     result = shared_policer(*path(seed, jitter_s))
@@ -70,7 +70,7 @@ def test_what_happens_40_ms_apart_is_no_evidence() -> None:
 
 
 def test_clocks_that_differ_are_scanned() -> None:
-    a, b = path(58, 0.0)
+    a, b = path(116, 0.0)
     late = replace(b, sent_ns=b.sent_ns + 7_000_000, clock_error_ns=12_000_000)
     found = loss_correlogram(a, late)
     print(found)

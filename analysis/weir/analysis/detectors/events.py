@@ -21,6 +21,17 @@ def statistics_of(result: DataclassInstance) -> dict[str, Any]:
     return {name: value for name, value in asdict(result).items() if name not in ("verdict", "reason")}
 
 
+SLOW_START_S = 1.0
+"""After a start flows lose together for a time, behind two policers, too, if they started together."""
+
+
+def after_start(a: FlowEvents, b: FlowEvents) -> tuple[int, int]:
+    """While both flows ran, ns; without the first `SLOW_START_S`, at most a tenth, after the later start."""
+    start_ns = max(int(a.sent_ns.min()), int(b.sent_ns.min()))
+    end_ns = min(int(a.sent_ns.max()), int(b.sent_ns.max()))
+    return start_ns + min(int(SLOW_START_S * 1e9), max(end_ns - start_ns, 0) // 10), end_ns
+
+
 def few_losses(one: Bools, other: Bools, needed: int) -> str:
     """Why the flows have too few losses; empty if each has as many as are needed."""
     losses = min(int(np.count_nonzero(lost)) for lost in (one, other))

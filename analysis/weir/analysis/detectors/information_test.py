@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much two thin flows' fates can tell at all: the log-odds that an observer who knows the bucket expects.
 
-The level of a token bucket with Poisson traffic is a Markov chain. From it follows how likely each pair of
-fates of two packets is that come some time apart. Behind two policers the fates are independent. The
-divergence of the two (S. Kullback and R. Leibler, 1951), summed over all pairs of packets, is the expected
-logarithm of the odds. No detector that looks at pairs of packets can expect more, and thin flows have hardly
-a third packet near two.
+How likely each pair of fates of two packets is that come some time apart follows from `chain.py`. Behind two
+policers the fates are independent. The divergence of the two (S. Kullback and R. Leibler, 1951), summed over
+all pairs of packets, is the expected logarithm of the odds. No detector that looks at pairs of packets can
+expect more, and thin flows have hardly a third packet near two.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.linalg import expm
 from scipy.stats import norm
 
 from weir.analysis.detectors import FlowEvents
+from weir.analysis.detectors.chain import fates_of_pairs
 from weir.analysis.synthetic import with_jitter
 from weir.analysis.tables import Bools, Floats
 
@@ -28,30 +27,6 @@ SECONDS = 40.0
 ENOUGH = 13.0
 """Log-odds are about normal, with a variance of twice their mean d. At most 5 % undecided, where odds of 49
 to 1 decide (2 % wrong), need d − 1.64 √(2d) ≥ ln 49."""
-
-
-def fates_of_pairs(load: float, ticks: int) -> tuple[Floats, float]:
-    """P(fate of the first, fate of the second) by ticks between them, 1 for dropped; then the loss rate."""
-    levels = STEPS * FRAMES
-    here = np.arange(levels)
-    tokens = np.zeros((levels, levels))
-    tokens[here, np.minimum(here + 1, levels - 1)] = 1
-    packets = np.zeros((levels, levels))  # of the other traffic
-    packets[here[STEPS:], here[:-STEPS]] = load / STEPS / 2
-    packets[here[STEPS:], here[STEPS:]] = -load / STEPS / 2
-    tick = expm(packets) @ tokens @ expm(packets)  # half of them before the token comes
-    balance = tick.T - np.eye(levels)
-    balance[-1] = 1
-    usual = np.linalg.solve(balance, np.eye(levels)[-1])
-    dropped, passed = usual.copy(), np.zeros(levels)
-    dropped[STEPS:] = 0
-    passed[:-STEPS] = usual[STEPS:]
-    result = np.empty((ticks + 1, 2, 2))
-    for after in range(ticks + 1):
-        for fate, level in enumerate((passed, dropped)):
-            result[after, fate] = level[STEPS:].sum(), level[:STEPS].sum()
-        passed, dropped = passed @ tick, dropped @ tick
-    return result, float(usual[:STEPS].sum())
 
 
 def jitter_differences(jitter_s: float) -> Floats:
@@ -67,7 +42,7 @@ def log_odds_per_pair(rate_bps: float, load: float, jitter_s: float) -> float:
     """∫ divergence over the time between two packets, s."""
     tick_s = FRAME_BITS / rate_bps / STEPS
     ticks = int(max(40 * STEPS, (6 * jitter_s + 5e-3) / tick_s))
-    later, loss = fates_of_pairs(load, ticks)
+    later, loss = fates_of_pairs(load, ticks, STEPS, FRAMES)
     fates = np.concatenate([later[:0:-1].transpose(0, 2, 1), later])
     independent = np.outer([1 - loss, loss], [1 - loss, loss])
     if jitter_s:
@@ -122,7 +97,7 @@ def test_flows_below_a_megabit_cannot_be_decided(
 def test_the_chain_loses_what_a_simulated_bucket_does() -> None:
     """Conditional loss rates of pairs in one bucket, packet by packet, with Poisson traffic."""
     load, rng = 1.43, np.random.default_rng(2)
-    expected, loss = fates_of_pairs(load, 2 * STEPS)
+    expected, loss = fates_of_pairs(load, 2 * STEPS, STEPS, FRAMES)
     at = np.cumsum(rng.exponential(1 / load, 1_500_000))
     lost = simulated(at)
     assert lost.mean() == pytest.approx(loss, abs=0.005)

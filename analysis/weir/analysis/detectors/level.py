@@ -39,7 +39,7 @@ from typing import Literal
 import numpy as np
 
 from weir.analysis.detectors.binned import LAGS, BinnedFlow, binned, later, shifted, smoothness
-from weir.analysis.detectors.events import FlowEvents, few_losses, statistics_of
+from weir.analysis.detectors.events import FlowEvents, after_start, few_losses, statistics_of
 from weir.analysis.detectors.nulls import rank_p
 from weir.analysis.tables import Floats
 
@@ -80,6 +80,13 @@ class LevelResult:
     evidence: float | None = None
     load_correlation: float | None = None
 
+    @property
+    def of_response(self) -> float:
+        """The evidence of the response alone; 0 without one."""
+        if self.kappa is None or self.evidence is None:
+            return 0.0
+        return self.evidence - max((self.z or 0.0) - SURE_Z, 0.0)
+
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
         return statistics_of(self)
@@ -89,9 +96,9 @@ def bucket_level(a: FlowEvents, b: FlowEvents) -> LevelResult:
     """Do two flows share a bucket? See the module's text."""
     if few := few_losses(a.lost, b.lost, MIN_LOSSES):
         return LevelResult("cannot_tell", few)
-    start_ns = max(int(a.sent_ns.min()), int(b.sent_ns.min()))
+    start_ns, end_ns = after_start(a, b)
     longest = max(KAPPA_SHARED)
-    count = (min(int(a.sent_ns.max()), int(b.sent_ns.max())) - start_ns) // longest
+    count = (end_ns - start_ns) // longest
     least = int(SHIFT_S * 1e9) // longest
     if count < 4 * least:
         return LevelResult("cannot_tell", f"the flows ran together for less than {4 * SHIFT_S:g} s")

@@ -39,14 +39,14 @@ import numpy as np
 from scipy.special import expit
 from weir_core import TokenBucket
 
-from weir.analysis.detectors.correlogram import LAGS_S, MIN_LOSSES, NEAR_S, SLOW_START_S
-from weir.analysis.detectors.events import FlowEvents, few_losses, statistics_of
-from weir.analysis.detectors.memory import MAX_JITTER_NS, OWN, excess_of, largest_tau, own_z
+from weir.analysis.detectors.correlogram import LAGS_S, MIN_LOSSES, NEAR_S
+from weir.analysis.detectors.events import FlowEvents, after_start, few_losses, statistics_of
+from weir.analysis.detectors.memory import OWN, excess_of, largest_tau, own_z
 from weir.analysis.detectors.nulls import rank_p
 from weir.analysis.detectors.step import alike
 from weir.analysis.tables import Bools, Floats
 
-EVIDENCE, EVIDENCE_JITTER = 15.0, 25.0
+EVIDENCE = 8.0
 """S below minus this is two policers, with exact times and with others. In 60 runs behind one policer, where
 shifted flows had about the same, it was never below 3 with exact times, and −2 with jitter of 1 ms."""
 SAME_Z, SURE_Z = 2.0, 4.0
@@ -129,12 +129,11 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
         )
     if few := few_losses(a.lost, b.lost, MIN_LOSSES):
         return LikelihoodResult("cannot_tell", few)
-    start, end = max(a.sent_ns.min(), b.sent_ns.min()), min(a.sent_ns.max(), b.sent_ns.max())
-    start += min(int(SLOW_START_S * 1e9), (end - start) // 10)
-    one, other = _most_losses(*_thinned(*(_between(flow, int(start), int(end)) for flow in (a, b))))
+    start_ns, end_ns = after_start(a, b)
+    one, other = _most_losses(*_thinned(*(_between(flow, start_ns, end_ns) for flow in (a, b))))
     if few := few_losses(one.lost, other.lost, MIN_LOSSES):
         return LikelihoodResult("cannot_tell", f"while both flows ran, {few}")
-    largest_s = largest_tau(a, b, int(start), int(end))
+    largest_s = largest_tau(a, b, start_ns, end_ns)
     least_s = max(SHORTEST_S, largest_s / MOST_OTHERS)
     taus = np.geomspace(least_s, max(LEAST_OTHERS * largest_s, 1.5 * least_s), RATES)
     tests = [_Test(one, other, float(tau), spread_s) for tau in taus]
@@ -146,14 +145,13 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
     z = float((evidence - shifted.mean()) / max(float(shifted.std(ddof=1)), 1.0))
     said = f"one bucket is {_likely(evidence)} than two (z = {z:.1f}, against flows shifted in time)"
     result = LikelihoodResult("cannot_tell", said, rank_p(evidence, shifted), evidence, z, tau_s * 1e6)
-    exact = max(jitter_ns, clock_error_ns) <= MAX_JITTER_NS
-    if evidence > -(EVIDENCE if exact else EVIDENCE_JITTER):
+    if evidence > -EVIDENCE:
         found = z >= SURE_Z and evidence > 0 and not alike(a, b)
         return replace(result, verdict="shared") if found else result
     if abs(z) >= SAME_Z:
         why = "packets that met say something else than others, so the model does not hold: "
         return replace(result, reason=why + said)
-    if not _by_bucket(a, b, int(start), int(end)):
+    if not _by_bucket(a, b, start_ns, end_ns):
         why = "neither flow's losses depend on its own drops as those of a bucket would: "
         return replace(result, reason=why + said)
     return replace(result, verdict="separate")

@@ -6,7 +6,8 @@ flows over milliseconds, which jitter does not hide; it needs many packets and l
 (`buckets.py`) need the two flows to be nearly all traffic of the policer, but then use every packet. Slow
 trends that both flows have are evidence in none. Where none of these decides, one policer may still show in
 losses that come together at the same moment rather than at another one (`correlogram.py`), and one or two in
-how likely all fates together are behind one and behind two (`likelihood.py`).
+how likely all fates together are behind one and behind two (`likelihood.py`). What still is undecided is
+decided by level, correlogram and likelihood together (`weigh.py`).
 
 No verdict stands against another test. Each test has flows that deceive it: a packet of a smoothly paced flow
 that is alone with the other one meets the bucket just after it was filled, so the memory is negative behind
@@ -22,12 +23,13 @@ from functools import cached_property
 from typing import Literal
 
 from weir.analysis.detectors.buckets import BucketsResult, one_bucket_or_two
-from weir.analysis.detectors.correlogram import CorrelogramResult, loss_correlogram
+from weir.analysis.detectors.correlogram import SURE_Z, CorrelogramResult, loss_correlogram
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.level import LOADS_IN_STEP, LevelResult, bucket_level
 from weir.analysis.detectors.likelihood import EVIDENCE, LikelihoodResult, bucket_likelihood
 from weir.analysis.detectors.memory import ALPHA, MAX_JITTER_NS, MemoryResult, frame_memory
 from weir.analysis.detectors.step import IN_STEP, alike, in_step
+from weir.analysis.detectors.weigh import WeighedResult, weighed
 
 SURE_KAPPA, ENOUGH_PAIRS = 0.6, 15_000
 """A smaller κ must be confirmed by the level, if so many packets met. CUBIC flows in step behind two policers
@@ -35,6 +37,10 @@ had κ of 0.25 to 0.5 and z below 4; of pairs with so many packets behind one, �
 CLEAR_KAPPA = 0.9
 """A smaller κ does not stand against the likelihood: CUBIC flows that started together behind two policers
 had κ of 0.54 and 0.65 with z of 13 and 17, but an S of −160 and −47."""
+MOSTLY_IN_STEP = 0.25
+"""Flows that are in step by less share a policer if κ is `CLEAR_KAPPA` and no fitted bucket says otherwise.
+Of 18 pairs of equal flows behind two policers those in step by 0.1 and more had a κ of 0.43 at most; two
+pairs of CUBIC flows behind one, in step by 0.12 and 0.17, had 1.02 and 1.04."""
 SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
@@ -46,15 +52,14 @@ AVOID_Z = 2.0
 """Of the level, for the likelihood to count. The 42 pairs that this found rightly in 120 runs and 160
 simulated paths, at exact times and with jitter of 1 ms, had z of −1.8 and more; two pairs of one policer
 had −2.7 and −6.6."""
-APART_Z = 3.5
-"""Of the correlogram, likewise, of either sign. For 121 pairs behind two policers with a likelihood of two
-(simulated ones and runs, exact times and jitter of 1 and 5 ms) it was −3.5 to 2.8, for 13 behind one −6.2
-to 1.0. Where the likelihood tells nothing, the correlogram needs as much to find one policer: for four pairs
-behind one it had 3.6 and more then, for one behind two 2.9."""
-SUM_Z, MOST_OF_LEVEL = 5.5, 2.0
-"""Sum of the z of correlogram and likelihood and half of the level's, for one policer. The level's is large
-after a common start, too, so it counts for no more than the second. Of 184 pairs behind two (simulated ones
-and runs, with jitter of 0 to 10 ms), not in step and with an S above 0, none had more than 5.1."""
+APART_Z, CHANCE_Z = 3.5, 1.5
+"""Where z of the correlogram is below minus the first, the likelihood's two policers do not count, and below
+minus the second, two policers are not found by weighing: flows that compete in one bucket lose at different
+moments."""
+CLEAR_Z, CLEAR_RESPONSE = 6.0, 0.4
+"""Of the correlogram, and κ of the level. With a likelihood of one policer they count in spite of loads in
+step: 7 pairs of BBR behind one policer, whose loads correlated by 0.5 to 0.85, had 9.8 and 0.49 and more.
+Pairs behind two with such loads had no response or one below 0."""
 OWN_Z = 4.0
 """Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
 soon after its drops, or loses packets elsewhere, nothing follows from the lack of an excess."""
@@ -64,8 +69,9 @@ four had 0.23 to 0.7 at some lag, significant, and of 20 behind one two had 0.2.
 TOGETHER = "the flows send in step, so they lose in step behind two policers, too: "
 CONTRADICTION = "two tests contradict each other: "
 WEAK = "the excess is small, and no other test finds one policer: "
+MADE_LATER = "buckets", "likelihood", "correlogram", "weighed"
 Verdict = Literal["shared", "separate", "cannot_tell"]
-Test = MemoryResult | LevelResult | BucketsResult | LikelihoodResult | CorrelogramResult
+Test = MemoryResult | LevelResult | BucketsResult | LikelihoodResult | CorrelogramResult | WeighedResult
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class SharedResult:
     buckets: BucketsResult | None = None
     likelihood: LikelihoodResult | None = None
     correlogram: CorrelogramResult | None = None
+    weighed: WeighedResult | None = None
     in_step: float | None = None
 
     @property
@@ -102,11 +109,12 @@ class SharedResult:
             "buckets": self.buckets,
             "likelihood": self.likelihood,
             "correlogram": self.correlogram,
+            "weighed": self.weighed,
         }
         return {
             "decided_by": next(name for name, test in tests.items() if test is self.decided_by),
             "jitter_ns": self.jitter_ns,
-            "p": None if isinstance(self.decided_by, BucketsResult) else self.decided_by.p,
+            "p": None if isinstance(self.decided_by, BucketsResult | WeighedResult) else self.decided_by.p,
             "in_step": self.in_step,
             **{
                 name: None if test is None else {"verdict": test.verdict, **test.detail()}
@@ -139,6 +147,10 @@ class _Tests:
         return loss_correlogram(*self._flows)
 
     @cached_property
+    def weighed(self) -> WeighedResult:
+        return weighed(*self._flows, self.level, self.correlogram, self.likelihood)
+
+    @cached_property
     def alike(self) -> bool:
         return alike(*self._flows)
 
@@ -147,9 +159,21 @@ class _Tests:
         return self.in_step is not None and self.in_step >= IN_STEP
 
     @property
+    def clear_memory(self) -> MemoryResult | None:
+        """The memory, if it finds one policer by more than flows in step would show; None if not."""
+        clear = (self._found.kappa or 0.0) >= CLEAR_KAPPA and (self.in_step or 0.0) < MOSTLY_IN_STEP
+        return self._found if clear and self._found.verdict == "shared" else None
+
+    @property
     def one_by_losses(self) -> bool:
         """Whether the correlogram finds one policer, and the likelihood does not find two."""
         return self.correlogram.verdict == "shared" and (self.likelihood.evidence or 0.0) > -EVIDENCE
+
+    @property
+    def two_by_losses(self) -> bool:
+        """Whether the likelihood finds two policers, and losses meet as by chance."""
+        evidence = self.likelihood.evidence or 0.0
+        return evidence <= -EVIDENCE and (self.correlogram.z or 0.0) < SURE_Z
 
     @property
     def level_evidence(self) -> float:
@@ -157,8 +181,9 @@ class _Tests:
 
     def decided_by(self, test: Test) -> SharedResult:
         """The verdict of one test."""
-        made = {name: self.__dict__.get(name) for name in ("buckets", "likelihood", "correlogram")}
-        return SharedResult(test, self.memory, self.jitter_ns, self.level, in_step=self.in_step, **made)
+        made = {name: self.__dict__.get(name) for name in MADE_LATER}
+        memory = test if isinstance(test, MemoryResult) else self.memory
+        return SharedResult(test, memory, self.jitter_ns, self.level, in_step=self.in_step, **made)
 
     def withdraw_memory(self, doubt: str) -> None:
         """Take the memory's verdict away, and say why and what the level found."""
@@ -175,7 +200,7 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
     tests.withdraw_memory(doubt)
     by_level = tests.level.verdict if doubt not in (CONTRADICTION, TOGETHER) else "cannot_tell"
     exact = tests.jitter_ns <= MAX_JITTER_NS
-    if by_level == "shared" and not _common_start(tests):
+    if by_level == "shared" and not (_common_start(tests) or tests.two_by_losses):
         return tests.decided_by(tests.level)
     if by_level == "separate" and not exact and not tests.one_by_losses:
         return tests.decided_by(tests.level)
@@ -195,7 +220,9 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
         tests.withdraw_memory(CONTRADICTION)
     elif _two_by_likelihood(tests):
         return tests.decided_by(tests.likelihood)
-    return tests.decided_by(tests.memory)
+    if doubt == TOGETHER and tests.clear_memory:
+        return tests.decided_by(tests.clear_memory)
+    return tests.decided_by(tests.weighed if _by_weight(tests) else tests.memory)
 
 
 def _common_start(tests: _Tests) -> bool:
@@ -205,7 +232,8 @@ def _common_start(tests: _Tests) -> bool:
     such pair had a z of 7.4 and an S of −237, 39 pairs behind one policer an S of −3 and more. Another one,
     of flows alike, had a z of 8.8.
     """
-    return tests.level.kappa is None and (tests.alike or (tests.likelihood.evidence or 0.0) <= -EVIDENCE)
+    chance = tests.correlogram.z is not None and tests.correlogram.z < SURE_Z
+    return tests.level.kappa is None and (tests.alike or chance)
 
 
 def _one_by_correlogram(tests: _Tests) -> bool:
@@ -214,44 +242,56 @@ def _one_by_correlogram(tests: _Tests) -> bool:
     Loads and losses of flows in step meet behind two policers, too. So do those of flows after a common
     start, but then one bucket is less likely than two.
     """
-    if tests.correlogram.verdict != "shared" or _may_meet(tests):
+    if _may_meet(tests):
         return False
-    evidence = tests.likelihood.evidence
-    return (tests.correlogram.z or 0.0) > APART_Z if evidence is None else evidence >= EVIDENCE
+    return tests.one_by_losses and tests.level.verdict != "separate"
 
 
 def _one_by_likelihood(tests: _Tests) -> bool:
-    """Whether the likelihood is greatest at the same moment, by itself or with the other tests."""
-    if _may_meet(tests):
-        return False
-    by_itself, correlogram = tests.likelihood, tests.correlogram
-    of_level = min(max((tests.level.z or 0.0) / 2, 0.0), MOST_OF_LEVEL)
-    if (
-        by_itself.verdict == "cannot_tell"
-        and (by_itself.evidence or 0.0) > 0
-        and (by_itself.z or 0.0) + (correlogram.z or 0.0) + of_level >= SUM_Z
-    ):
-        reason = f"{by_itself.reason}; {correlogram.reason}"
-        tests.likelihood = replace(by_itself, verdict="shared", reason=reason)
-    return tests.likelihood.verdict == "shared"
+    """Whether the likelihood is greatest at the same moment."""
+    return tests.likelihood.verdict == "shared" and not _may_meet(tests)
 
 
 def _may_meet(tests: _Tests) -> bool:
     """Whether loads and losses may be at the same moment behind two policers, too."""
-    in_step = tests.together or (tests.level.load_correlation or 0.0) >= LOADS_IN_STEP
-    return in_step or tests.alike
+    loads = (tests.level.load_correlation or 0.0) >= LOADS_IN_STEP and not _responds(tests)
+    return loads or tests.together or tests.alike
+
+
+def _responds(tests: _Tests) -> bool:
+    """Whether all of level, correlogram and likelihood find one policer, in spite of loads in step."""
+    return (
+        (tests.level.kappa or 0.0) >= CLEAR_RESPONSE
+        and (tests.correlogram.z or 0.0) >= CLEAR_Z
+        and (tests.likelihood.evidence or 0.0) >= EVIDENCE
+    )
 
 
 def _two_by_likelihood(tests: _Tests) -> bool:
     """Whether the likelihood's two policers count."""
-    # Flows whose losses avoid each other, as those of paced flows in one bucket or behind one queue do.
-    apart = (
+    by_response = tests.level.kappa is not None and tests.level_evidence >= CONFIRMED
+    one = by_response or (tests.correlogram.z or 0.0) >= SURE_Z
+    return tests.likelihood.verdict == "separate" and not (one or _apart(tests, APART_Z))
+
+
+def _apart(tests: _Tests, most_z: float) -> bool:
+    """Whether losses avoid each other, as those of paced flows in one bucket or behind one queue do."""
+    return (
         (tests.memory.z or 0.0) < -SIGNIFICANT_Z
         or (tests.level.z or 0.0) < -AVOID_Z
-        or (tests.correlogram.z or 0.0) < -APART_Z
+        or (tests.correlogram.z or 0.0) < -most_z
     )
-    one = tests.level_evidence >= CONFIRMED or (tests.correlogram.z or 0.0) > APART_Z
-    return tests.likelihood.verdict == "separate" and not (tests.together or apart or one)
+
+
+def _by_weight(tests: _Tests) -> bool:
+    """Whether level, correlogram and likelihood together decide."""
+    likelihood = tests.likelihood
+    no_model = likelihood.verdict == "cannot_tell" and (likelihood.evidence or 0.0) <= -EVIDENCE
+    if no_model or tests.clocks_differ:
+        return False
+    if tests.weighed.verdict == "shared":
+        return not _may_meet(tests)
+    return tests.weighed.verdict == "separate" and not _apart(tests, CHANCE_Z)
 
 
 def _doubt(tests: _Tests) -> str:
@@ -294,6 +334,8 @@ def _doubt_of_two(tests: _Tests) -> str:
         return ""
     if little:
         return "little excess, but no chance: other losses may hide one policer: "
+    if tests.correlogram.verdict == "shared":
+        return CONTRADICTION
     if z < -SIGNIFICANT_Z:
         return "packets are spaced so that they do not meet, by two policers or by one: "
     if tests.level_evidence >= CONFIRMED:

@@ -216,7 +216,7 @@ def test_a_common_start_does_not_stand_against_a_likelihood_of_two(monkeypatch: 
     assert result.reason.startswith(CONTRADICTION)
     response = replace(found, kappa=0.7, kappa_error=0.2)
     monkeypatch.setattr("weir.analysis.detectors.shared.bucket_level", lambda *_: response)
-    assert shared_policer(*flows).verdict == "shared", "the response is not that of a common start"
+    assert shared_policer(*flows).verdict == "cannot_tell", "nor does a response, if losses meet by chance"
 
 
 @pytest.mark.parametrize("after_s", [59, 100])
@@ -363,3 +363,17 @@ def test_a_common_bucket_that_drops_most_packets_is_found() -> None:
     found = one_bucket_or_two(*policed((10, 10), 0, 2, buckets=1))
     assert found.verdict == "shared", found.reason
     assert found.rate_bps == pytest.approx(2e6, rel=0.02)
+
+
+@pytest.mark.parametrize(("kappa", "verdict"), [(0.5, "shared"), (0.3, "cannot_tell")])
+def test_loads_in_step_are_believed_if_losses_follow_them(
+    monkeypatch: pytest.MonkeyPatch, kappa: float, verdict: str
+) -> None:
+    (pair,) = Simulated(156, 20.0).pairs()
+    flows = pair.at(1e-3)
+    level = LevelResult("cannot_tell", "in step", 0.01, 9.0, kappa=kappa, evidence=8.0, load_correlation=0.6)
+    monkeypatch.setattr("weir.analysis.detectors.shared.bucket_level", lambda *_: level)
+    result = shared_policer(*flows)
+    print(result.correlogram, result.likelihood)
+    assert result.verdict == verdict, result.reason
+    assert verdict == "cannot_tell" or result.decided_by is result.correlogram

@@ -13,6 +13,7 @@ from weir.analysis.detectors.level import LOADS_IN_STEP, bucket_level
 from weir.analysis.detectors.memory import frame_memory
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.detectors.step import IN_STEP, alike, in_step
+from weir.analysis.paths.pair import Simulated
 from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
 from weir.analysis.tables import Floats
 
@@ -119,3 +120,15 @@ def test_flows_alike_are_known_through_jitter(flow: FlowEvents) -> None:
     )
     assert not alike(flow, fewer), "one of them sends less"
     assert not alike(flow, replace(flow, lost=np.zeros_like(flow.lost))), "one of them loses nothing"
+
+
+@pytest.mark.parametrize(("step", "verdict"), [(0.2, "shared"), (0.4, "cannot_tell")])
+def test_flows_little_in_step_share_a_policer_if_all_losses_say_so(
+    monkeypatch: pytest.MonkeyPatch, step: float, verdict: str
+) -> None:
+    (pair,) = Simulated(134, 20.0).pairs()
+    memory = frame_memory(*pair.flows)
+    assert (memory.verdict, memory.kappa) == ("shared", pytest.approx(0.94, abs=0.04))
+    monkeypatch.setattr("weir.analysis.detectors.shared.in_step", lambda *_: step)
+    found = shared_policer(*pair.flows)
+    assert found.verdict == verdict, found.reason
