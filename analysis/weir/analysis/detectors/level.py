@@ -237,4 +237,6 @@ def _response(one: BinnedFlow, other: BinnedFlow, least: int, lags: int, expecte
     # The wider of the two distributions would make a κ far below 0 more likely behind one policer.
     evidence = np.where(kappa < 0, np.minimum(evidence, 0.0), evidence)
     best = int(np.argmax(evidence))
-    return _Response(float(kappa[best]), error, float(evidence[best]))
+    # Each lag is as likely before. The best of many is evidence of one policer only as far as their mean is.
+    of_all = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
+    return _Response(float(kappa[best]), error, max(of_all, min(float(evidence[best]), 0.0)))
