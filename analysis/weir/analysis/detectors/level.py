@@ -27,7 +27,8 @@ Flows in step lose in step behind two policers, and what the other one sends is 
 So no policer in common is found if their loads correlate: CUBIC flows in step, behind two policers, had 0.57
 to 0.77 with jitter of 0 or 1 ms; flows behind one that were found had 0.46 at most.
 
-Bins longer than a quarter of an RTT are not used: over RTTs, flows behind two policers lose in step, too.
+Bins longer than a quarter of an RTT are not used: over RTTs, flows behind two policers lose in step, too. So
+they do in the first second after they started together, which is left out.
 Where the clocks may differ by a constant, all lags within it are tried, for the shifted series as well.
 """
 
