@@ -4,6 +4,9 @@
 The level of a token bucket with Poisson traffic is a Markov chain: time passes in ticks, a frame takes
 `steps` steps of the level, and a tick adds one. From the chain follows how likely each pair of fates is.
 Behind two policers the fates are independent.
+
+All frames are alike, so the level modulo a frame is known for as long as the bucket is never full. Where much
+is dropped, the correlation of fates therefore goes on with the period of a frame's tokens, around 0.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ from weir.analysis.tables import Floats
 STEPS, FRAMES = 8, 16
 """Steps of the level in a frame, and frames in the bucket, of `coupling`."""
 LOADS = (1.02, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6, 1.8, 2.2, 3.0)
-"""Traffic ÷ rate, of which `coupling` takes the one whose loss rate is nearest."""
+"""Traffic ÷ rate, of which `coupling_at` takes the one whose loss rate is nearest."""
 LASTS_FRAMES = 190
-"""How long a coupling lasts at most, in the times in which a bucket gets a frame's tokens."""
+"""A coupling ends here, in the times in which a bucket gets a frame's tokens."""
 
 
 def fates_of_pairs(load: float, ticks: int, steps: int, frames: int) -> tuple[Floats, float]:
@@ -54,15 +57,14 @@ def fates_of_pairs(load: float, ticks: int, steps: int, frames: int) -> tuple[Fl
 
 @dataclass(frozen=True)
 class Coupling:
-    """What one packet tells of a later one at the same bucket, by ticks between them.
+    """Correlation and added log-odds of loss of two packets at one bucket, by ticks between them.
 
-    `by_loss` is the correlation of their fates; `by_load` the rise in the logarithm of the later one's odds
-    to be dropped because the earlier one came, whatever its fate. `loss` is the loss rate of all packets.
+    `by_loss` is the correlation of the two packets' losses. `by_load` is how much the earlier packet, dropped
+    or not, adds to the logarithm of the later packet's odds to be dropped.
     """
 
     by_loss: Floats
     by_load: Floats
-    loss: float
 
 
 @cache
@@ -71,9 +73,14 @@ def coupling(load: float) -> Coupling:
     fates, loss = fates_of_pairs(load, LASTS_FRAMES * STEPS, STEPS, FRAMES)
     later = fates[:, 0, 1] + fates[:, 1, 1]
     variance = loss * (1 - loss)
-    return Coupling((fates[:, 1, 1] - loss * later) / variance, (later - loss) / variance, loss)
+    return Coupling((fates[:, 1, 1] - loss * later) / variance, (later - loss) / variance)
 
 
 def coupling_at(loss: float) -> Coupling:
     """The coupling at a bucket that drops about this part of its packets."""
-    return min((coupling(load) for load in LOADS), key=lambda each: abs(np.log(each.loss / loss)))
+    return coupling(min(LOADS, key=lambda load: abs(np.log(_loss_rate(load) / loss))))
+
+
+@cache
+def _loss_rate(load: float) -> float:
+    return fates_of_pairs(load, 0, STEPS, FRAMES)[1]

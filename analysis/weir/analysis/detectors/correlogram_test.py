@@ -26,7 +26,7 @@ def behind_two() -> list[Pair]:
     return [path(seed, 1e-3) for seed in range(1, 60, 2)]
 
 
-@pytest.mark.parametrize("seed", [112, 118, 156])
+@pytest.mark.parametrize("seed", [0, 58, 112, 118, 156])
 @pytest.mark.parametrize("jitter_s", [1e-3, 5e-3])
 def test_one_policer_is_found_through_jitter(seed: int, jitter_s: float) -> None:
     result = shared_policer(*path(seed, jitter_s))
@@ -37,6 +37,15 @@ def test_one_policer_is_found_through_jitter(seed: int, jitter_s: float) -> None
     assert result.correlogram is not None
     detail = result.detail()
     assert (detail["decided_by"], detail["p"]) == ("correlogram", result.correlogram.p)
+
+
+@pytest.mark.parametrize(("seed", "jitter_s"), [(30, 1e-3), (52, 1e-3), (52, 5e-3)])
+def test_one_policer_is_found_through_jitter_by_correlogram_or_likelihood(seed: int, jitter_s: float) -> None:
+    result = shared_policer(*path(seed, jitter_s))
+    assert result.level is not None
+    assert result.level.verdict == "cannot_tell"
+    assert result.verdict == "shared", result.reason
+    assert result.decided_by in (result.correlogram, result.likelihood)
 
 
 def test_of_two_policers_losses_meet_by_chance_only() -> None:

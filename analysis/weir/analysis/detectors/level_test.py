@@ -112,6 +112,16 @@ def test_clocks_that_differ_by_a_constant_are_scanned(truth: str, verdict: str) 
     assert found.verdict == verdict, found.reason
 
 
+def test_the_best_of_many_lags_is_weaker_evidence_than_the_right_one() -> None:
+    a, b = jittered("bbr-shared", 3, 1e-4)
+    exact = bucket_level(a, b)
+    scanned = bucket_level(a, replace(b, clock_error_ns=8_000_000))
+    assert scanned.kappa == pytest.approx(exact.kappa)
+    print(exact.of_response, scanned.of_response)
+    # Bins of 2 ms or more: 8 ms are up to 4 lags to either side, of which one is right.
+    assert 0 < scanned.of_response < exact.of_response <= scanned.of_response + np.log(9)
+
+
 def test_losses_that_coincide_decide_nothing_against_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = (replace(flow, behind_policer=True) for flow in jittered("cubic-shared", 3, 1e-3))
     assert bucket_level(a, b).verdict == "shared"
