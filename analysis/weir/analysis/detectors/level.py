@@ -238,6 +238,6 @@ def _response(one: BinnedFlow, other: BinnedFlow, least: int, lags: int, expecte
     # The wider of the two distributions would make a κ far below 0 more likely behind one policer.
     evidence = np.where(kappa < 0, np.minimum(evidence, 0.0), evidence)
     best = int(np.argmax(evidence))
-    # All lags are equally likely at first, so one policer is as likely as the mean over lags, not as the best.
+    # All lags are equally likely at first, so their mean is the evidence of one policer, not the best.
     of_all = float(np.logaddexp.reduce(evidence) - np.log(len(evidence)))
     return _Response(float(kappa[best]), error, max(of_all, min(float(evidence[best]), 0.0)))
