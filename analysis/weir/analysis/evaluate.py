@@ -23,7 +23,7 @@ from weir.analysis.detectors.correlogram import SURE_Z
 from weir.analysis.detectors.level import EVIDENCE
 from weir.analysis.detectors.likelihood import EVIDENCE as LIKELIHOOD_EVIDENCE
 from weir.analysis.detectors.memory import MIN_KAPPA
-from weir.analysis.detectors.weigh import ENOUGH
+from weir.analysis.detectors.weigh import enough
 from weir.analysis.errors import UnknownScenarioError
 from weir.analysis.statistics.proportions import LEVEL, Share, share
 from weir.analysis.synthetic import SCENARIOS, generate, with_jitter
@@ -159,7 +159,7 @@ def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | N
     if by == "correlogram":
         return detail["correlogram"]["z"] / SURE_Z * MIN_KAPPA, detail["correlogram"]["p"]
     if by == "weighed":
-        return detail["weighed"]["log_odds"] / ENOUGH * MIN_KAPPA, None
+        return detail["weighed"]["log_odds"] / enough(detail["jitter_ns"]) * MIN_KAPPA, None
     evidence = level.get("evidence")
     if evidence is not None and (memory["kappa"] is None or by == "level"):
         return evidence / EVIDENCE * MIN_KAPPA, level["p"]  # as memory's: κ of 0 is −MIN_KAPPA

@@ -377,3 +377,27 @@ def test_loads_in_step_are_believed_if_losses_follow_them(
     print(result.correlogram, result.likelihood)
     assert result.verdict == verdict, result.reason
     assert verdict == "cannot_tell" or result.decided_by is result.correlogram
+
+
+@pytest.mark.parametrize(("part", "verdict"), [(0.3, "shared"), (0.6, "cannot_tell")])
+def test_flows_in_step_share_a_policer_if_correlogram_and_likelihood_say_so(
+    monkeypatch: pytest.MonkeyPatch, part: float, verdict: str
+) -> None:
+    (pair,) = Simulated(156, 20.0).pairs()
+    monkeypatch.setattr("weir.analysis.detectors.shared.in_step", lambda *_: part)
+    result = shared_policer(*pair.at(1e-3))
+    print(result.correlogram, result.likelihood)
+    assert result.verdict == verdict, result.reason
+    assert verdict == "cannot_tell" or result.decided_by is result.correlogram
+
+
+@pytest.mark.parametrize(("correlation", "verdict"), [(-0.3, "shared"), (0.1, "cannot_tell")])
+def test_flows_alike_share_a_policer_if_they_compete(
+    monkeypatch: pytest.MonkeyPatch, correlation: float, verdict: str
+) -> None:
+    (pair,) = Simulated(156, 20.0).pairs()
+    level = LevelResult("cannot_tell", "alike", 0.5, 0.0, load_correlation=correlation)
+    monkeypatch.setattr("weir.analysis.detectors.shared.bucket_level", lambda *_: level)
+    monkeypatch.setattr("weir.analysis.detectors.shared.alike", lambda *_: True)
+    result = shared_policer(*pair.at(1e-3))
+    assert result.verdict == verdict, result.reason

@@ -52,14 +52,36 @@ def test_fitted_buckets_find_two_policers_of_flows_that_are_in_step_for_a_part_o
     assert found.decided_by is found.buckets
 
 
-def alone_in_bucket(at_s: Floats) -> FlowEvents:
-    """Frames at these times, policed at 5 Mbit/s with a bucket of 20 kB."""
-    level, now, lost = 20_000.0, 0.0, []
-    for at in at_s.tolist():
-        level, now = min(20_000.0, level + 625_000 * (at - now)), at
-        lost.append(level < 1514)
-        level -= 0 if lost[-1] else 1514
-    return FlowEvents((at_s * 1e9).astype(np.int64), np.full(len(at_s), 1448), np.array(lost), 20_000_000)
+@pytest.mark.parametrize("other_packets", [1_000, 16_000])
+def test_one_policer_is_not_found_where_a_part_of_the_packets_is_in_step(other_packets: int) -> None:
+    """Each flow has its own policer with other traffic; a third of the windows leave at the same moment."""
+    rng = np.random.default_rng(other_packets)
+    common = rng.uniform(0, 40, 330)
+    rate_bps = (4_000 + other_packets) * 1514 * 8 / 40 / 1.2
+    flows = []
+    for _ in range(2):
+        starts = np.concatenate([common, rng.uniform(0, 40, 670)])
+        at_s = np.sort((starts[:, None] + np.arange(4) * 2e-4).ravel())
+        flows.append(alone_in_bucket(at_s, np.sort(rng.uniform(0, 40, other_packets)), rate_bps))
+    found = shared_policer(*flows)
+    print(found.correlogram, found.likelihood, found.reason)
+    assert found.in_step == pytest.approx(0.33, abs=0.05)
+    assert found.correlogram is not None
+    assert found.correlogram.verdict == "shared", "a correlogram cannot tell"
+    assert found.verdict != "shared", found.reason
+
+
+def alone_in_bucket(at_s: Floats, others_s: Floats | tuple[()] = (), rate_bps: float = 5e6) -> FlowEvents:
+    """Frames at these times, policed with a bucket of 20 kB together with others that were not captured."""
+    times = np.concatenate([at_s, others_s])
+    order = np.argsort(times, kind="stable")
+    level, now, lost = 20_000.0, 0.0, np.zeros(len(times), dtype=bool)
+    for packet, at in zip(order.tolist(), times[order].tolist(), strict=True):
+        level, now = min(20_000.0, level + rate_bps / 8 * (at - now)), at
+        lost[packet] = level < 1514
+        level -= 0 if lost[packet] else 1514
+    sent_ns = (at_s * 1e9).astype(np.int64)
+    return FlowEvents(sent_ns, np.full(len(at_s), 1448), lost[: len(at_s)], 20_000_000)
 
 
 def test_flows_are_in_step_whatever_their_clocks_say(flow: FlowEvents) -> None:

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do two flows share a policer? By level, correlogram and likelihood together, where none of them is sure.
+"""Do two flows share a policer? By all tests of losses together, where none of them is sure.
 
 Each says something, but too little: losses met somewhat more often than by chance, or one bucket is a little
 less likely than two. The logarithm of the odds of one policer is
 
-    w · (1, z, S, z_S, e, z_L),
+    w · (1, z, t, t z, S, z_S, e, z_L, z_M),
 
-with z of the correlogram, S and z_S of the likelihood, evidence e of the level's response (0 without one) and
-z_L of the level, each clipped to `CLIPS`, so that none outweighs all others. The weights were found by
-logistic regression (ridge of 1) from 240 runs of `wehey-bbr` and `wehey-bbr-queue` (seeds 16 to 18) and 400
-simulated paths (seeds 0 to 199 and 11000 to 11199), with jitter of 0, 0.1 and 1 ms, and of 5 and 10 ms. S
-counts only near 0: what is common to both flows over seconds makes it large behind two policers as well.
+with z of the correlogram, S and z_S of the likelihood, evidence e of the level's response (0 without one),
+z_L of the level and z_M of the memory (0 without one). t is log₂ of the correlogram's expected z ÷ `USUAL_Z`:
+the more packets of both flows could have met, the more a z near 0 says of two policers; of thin flows it says
+nothing. Each is clipped to `CLIPS`, so that none outweighs all others. S counts only near 0: what is common
+to both flows over seconds makes it large behind two policers as well.
 
-Flows with few losses are not weighed: their z near 0 is no sign of two policers.
+The weights were found by logistic regression (ridge of 1) from 400 runs of `wehey-bbr` and `wehey-bbr-queue`
+(seeds 16 to 20) and 400 simulated paths (seeds 0 to 199 and 11000 to 11199), the first with jitter of 0, 0.1
+and 1 ms, the second with 5 and 10 ms.
+
+Flows with few losses are not weighed.
 """
 
 from __future__ import annotations
@@ -23,19 +27,24 @@ from typing import Literal
 import numpy as np
 
 from weir.analysis.detectors.correlogram import CorrelogramResult
-from weir.analysis.detectors.events import FlowEvents, after_start, few_losses, statistics_of
+from weir.analysis.detectors.events import FlowEvents, few_after_start, statistics_of
 from weir.analysis.detectors.level import LevelResult
 from weir.analysis.detectors.likelihood import LikelihoodResult
+from weir.analysis.detectors.memory import MemoryResult
 
 FINE_NS = 1_000_000
 """Weights are the first ones up to this jitter, else the second ones."""
-WEIGHTS = (-2.67, 0.93, 0.153, 0.79, 1.20, 0.29), (-2.23, 0.56, 0.153, 0.66, 0.93, 0.30)
-CLIPS = (-1.0, 4.0), (-8.0, 8.0), (-1.0, 4.0), (-5.0, 5.0), (-1.0, 4.0)
-"""Of z, S, z_S, e and z_L."""
-ENOUGH = 1.25
-"""Odds of 3.5 to 1. With weights from six sevenths of the runs and paths, of the other runs 0.8 % behind one
-policer and 1.1 % behind two were wrong with jitter up to 1 ms, and 2.1 and 0.8 % with 5 and 10 ms, whatever
-decided; 7.5 and 20 % were undecided. Of the paths that were decided so, 91 and 83 % were right."""
+WEIGHTS = (
+    (-3.03, 0.47, -1.25, 0.59, 0.263, 0.72, 1.16, 0.20, 0.48),
+    (-2.12, 0.45, -1.14, 0.64, 0.152, 0.59, 0.64, 0.32, 0.68),
+)
+CLIPS = (-1.0, 4.0), (-2.0, 2.0), (-8.0, 8.0), (-1.0, 4.0), (-5.0, 5.0), (-1.0, 4.0), (-2.0, 4.0)
+"""Of z, t, S, z_S, e, z_L and z_M."""
+USUAL_Z = 12.0
+ENOUGH = 1.0, 1.25
+"""Odds of 2.7 and 3.5 to 1. With weights from six sevenths of the runs and paths, of the other runs 1.2 %
+behind one policer and 1.2 % behind two were wrong with jitter up to 1 ms, 3.5 and 0.8 % with 5 and 10 ms,
+whatever decided; 4.2 and 20 % were undecided. Of the paths that were decided so, 89 and 85 % were right."""
 MIN_LOSSES = 100
 
 
@@ -52,9 +61,15 @@ class WeighedResult:
         return statistics_of(self)
 
 
+def enough(jitter_ns: int) -> float:
+    """The logarithm of the odds that decide at this jitter."""
+    return ENOUGH[jitter_ns > FINE_NS]
+
+
 def weighed(
     a: FlowEvents,
     b: FlowEvents,
+    memory: MemoryResult,
     level: LevelResult,
     correlogram: CorrelogramResult,
     likelihood: LikelihoodResult,
@@ -62,19 +77,28 @@ def weighed(
     """Do two flows share a policer? See the module's text; the tests are those of these flows."""
     if correlogram.z is None or likelihood.evidence is None:
         return WeighedResult("cannot_tell", (likelihood if correlogram.z is not None else correlogram).reason)
-    start_ns, end_ns = after_start(a, b)
-    lost = [flow.lost[(flow.sent_ns >= start_ns) & (flow.sent_ns <= end_ns)] for flow in (a, b)]
-    if few := few_losses(lost[0], lost[1], MIN_LOSSES):
-        return WeighedResult("cannot_tell", f"while both flows ran, {few}")
-    values = (correlogram.z, likelihood.evidence, likelihood.z or 0.0, level.of_response, level.z or 0.0)
-    weights = WEIGHTS[max(a.jitter_ns, b.jitter_ns) > FINE_NS]
-    clipped = (float(np.clip(value, *limits)) for value, limits in zip(values, CLIPS, strict=True))
-    log_odds = weights[0] + sum(weight * value for weight, value in zip(weights[1:], clipped, strict=True))
+    if few := few_after_start(a, b, MIN_LOSSES):
+        return WeighedResult("cannot_tell", few)
+    values = (
+        correlogram.z,
+        float(np.log2(max(correlogram.expected_z or 0.0, 1.0) / USUAL_Z)),
+        likelihood.evidence,
+        likelihood.z or 0.0,
+        level.of_response,
+        level.z or 0.0,
+        memory.z or 0.0,
+    )
+    z, size, *others = (float(np.clip(value, *limits)) for value, limits in zip(values, CLIPS, strict=True))
+    jitter_ns = max(a.jitter_ns, b.jitter_ns)
+    weights = WEIGHTS[jitter_ns > FINE_NS]
+    log_odds = float(np.dot(weights, (1.0, z, size, size * z, *others)))
     found, other = ("one policer", "two") if log_odds > 0 else ("two policers", "one")
     said = (
-        f"level, correlogram (z = {correlogram.z:.1f}) and likelihood (z = {likelihood.z or 0.0:.1f}) "
-        f"together make {found} {np.exp(abs(log_odds)):.1f} times as likely as {other}"
+        f"memory, level, correlogram (z = {correlogram.z:.1f}) and likelihood "
+        f"(z = {likelihood.z or 0.0:.1f}) together make {found} {np.exp(abs(log_odds)):.1f} times "
+        f"as likely as {other}"
     )
-    if abs(log_odds) < ENOUGH:
-        return WeighedResult("cannot_tell", f"{said}; {np.exp(ENOUGH):.1f} times is needed", log_odds)
+    if abs(log_odds) < enough(jitter_ns):
+        needed = f"{np.exp(enough(jitter_ns)):.1f} times is needed"
+        return WeighedResult("cannot_tell", f"{said}; {needed}", log_odds)
     return WeighedResult("shared" if log_odds > 0 else "separate", said, log_odds)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Level, correlogram and likelihood weighed together, on simulated paths whose seeds may set thresholds."""
+"""All tests of losses weighed together, on simulated paths whose seeds may set thresholds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,12 +13,14 @@ from weir.analysis.detectors import FlowEvents
 from weir.analysis.detectors.correlogram import CorrelogramResult
 from weir.analysis.detectors.level import LevelResult
 from weir.analysis.detectors.likelihood import LikelihoodResult
+from weir.analysis.detectors.memory import MemoryResult
 from weir.analysis.detectors.shared import shared_policer
-from weir.analysis.detectors.weigh import CLIPS, ENOUGH, WEIGHTS, weighed
+from weir.analysis.detectors.weigh import CLIPS, USUAL_Z, WEIGHTS, WeighedResult, enough, weighed
 from weir.analysis.paths.pair import Simulated
 
 LEVEL = LevelResult("cannot_tell", "level", z=0.5)
-CORRELOGRAM = CorrelogramResult("cannot_tell", "correlogram", z=1.0)
+MEMORY = MemoryResult("cannot_tell", "memory", z=-1.5)
+CORRELOGRAM = CorrelogramResult("cannot_tell", "correlogram", z=1.0, expected_z=USUAL_Z * np.sqrt(2))
 LIKELIHOOD = LikelihoodResult("cannot_tell", "likelihood", evidence=2.0, z=1.5)
 
 
@@ -30,8 +33,10 @@ def flow(jitter_ns: int = 100_000, every: int = 10) -> FlowEvents:
 @pytest.mark.parametrize(("jitter_ns", "weights"), [(1_000_000, WEIGHTS[0]), (1_000_001, WEIGHTS[1])])
 def test_the_log_odds_are_a_weighted_sum(jitter_ns: int, weights: tuple[float, ...]) -> None:
     level = replace(LEVEL, evidence=-2.0, kappa=0.1)
-    found = weighed(flow(), flow(jitter_ns), level, CORRELOGRAM, LIKELIHOOD)
-    assert found.log_odds == pytest.approx(np.dot(weights, [1, 1.0, 2.0, 1.5, -2.0, 0.5]))
+    found = weighed(flow(), flow(jitter_ns), MEMORY, level, CORRELOGRAM, LIKELIHOOD)
+    assert found.log_odds == pytest.approx(
+        np.dot(weights, [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, -2.0, 0.5, -1.5])
+    )
     assert found.verdict == "separate"
     assert found.detail() == {"log_odds": found.log_odds}
 
@@ -39,24 +44,35 @@ def test_the_log_odds_are_a_weighted_sum(jitter_ns: int, weights: tuple[float, .
 def test_what_z_of_the_level_adds_to_its_evidence_counts_once() -> None:
     level = replace(LEVEL, z=4.0 + 3.0, evidence=3.0 + 0.5, kappa=0.4)
     assert level.of_response == pytest.approx(0.5)
-    found = weighed(flow(), flow(), level, CORRELOGRAM, LIKELIHOOD)
-    assert found.log_odds == pytest.approx(np.dot(WEIGHTS[0], [1, 1.0, 2.0, 1.5, 0.5, 4.0]))
+    found = weighed(flow(), flow(), MEMORY, level, CORRELOGRAM, LIKELIHOOD)
+    assert found.log_odds == pytest.approx(
+        np.dot(WEIGHTS[0], [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, 0.5, 4.0, -1.5])
+    )
     assert replace(level, kappa=None).of_response == 0
 
 
-def test_none_counts_beyond_its_limits() -> None:
-    most = replace(LEVEL, z=90.0), replace(CORRELOGRAM, z=90.0), replace(LIKELIHOOD, evidence=900.0, z=90.0)
-    found = weighed(flow(), flow(), *most)
-    limits = [CLIPS[0][1], CLIPS[1][1], CLIPS[2][1], 0.0, CLIPS[4][1]]
-    assert found.log_odds == pytest.approx(np.dot(WEIGHTS[0], [1, *limits]))
-    assert found.verdict == "shared"
+@pytest.mark.parametrize(("value", "side"), [(90.0, 1), (-90.0, 0)])
+def test_none_counts_beyond_its_limits(value: float, side: int) -> None:
+    memory, level = replace(MEMORY, z=value), replace(LEVEL, z=value)
+    correlogram = replace(CORRELOGRAM, z=value, expected_z=900.0 if side else 0.1)
+    likelihood = replace(LIKELIHOOD, evidence=10 * value, z=value)
+    found = weighed(flow(), flow(), memory, level, correlogram, likelihood)
+    z, size, evidence, of_shifts, _, of_level, of_memory = (limits[side] for limits in CLIPS)
+    expected = [1, z, size, size * z, evidence, of_shifts, 0.0, of_level, of_memory]
+    assert found.log_odds == pytest.approx(np.dot(WEIGHTS[0], expected))
 
 
-def test_too_little_together_is_said() -> None:
-    found = weighed(flow(), flow(), LEVEL, replace(CORRELOGRAM, z=1.4), LIKELIHOOD)
-    assert found.verdict == "cannot_tell"
-    assert abs(found.log_odds or 9.0) < ENOUGH
-    assert found.reason.endswith("; 3.5 times is needed")
+def test_no_coupling_is_evidence_of_two_policers_only_where_one_would_show() -> None:
+    """As many coincidences as by chance: thin flows would hardly have more behind one policer."""
+    level, likelihood = replace(LEVEL, z=0.0), replace(LIKELIHOOD, evidence=0.0, z=0.0)
+    memory = replace(MEMORY, z=0.0)
+    odds = [
+        weighed(
+            flow(), flow(), memory, level, replace(CORRELOGRAM, z=0.0, expected_z=expected), likelihood
+        ).log_odds
+        for expected in (3.0, 12.0, 48.0)
+    ]
+    assert odds == sorted(odds, reverse=True)
 
 
 def test_nothing_is_weighed_with_few_losses_or_without_one_of_the_tests() -> None:
@@ -66,9 +82,18 @@ def test_nothing_is_weighed_with_few_losses_or_without_one_of_the_tests() -> Non
         "likelihood": (flow(), CORRELOGRAM, replace(LIKELIHOOD, evidence=None)),
     }
     for reason, (other, correlogram, likelihood) in cases.items():
-        found = weighed(flow(), other, LEVEL, correlogram, likelihood)
+        found = weighed(flow(), other, MEMORY, LEVEL, correlogram, likelihood)
         assert (found.verdict, found.log_odds) == ("cannot_tell", None)
         assert reason in found.reason
+
+
+def test_too_little_together_is_said() -> None:
+    for z in np.arange(-1.0, 4.0, 0.1):
+        found = weighed(flow(), flow(), MEMORY, LEVEL, replace(CORRELOGRAM, z=float(z)), LIKELIHOOD)
+        if found.verdict == "cannot_tell":
+            break
+    assert abs(found.log_odds or 9.0) < enough(100_000)
+    assert found.reason.endswith(f"; {np.exp(enough(100_000)):.1f} times is needed")
 
 
 @pytest.mark.parametrize("seed", [32, 41, 49])
@@ -83,3 +108,23 @@ def test_what_no_test_decides_they_decide_together(seed: int) -> None:
     assert (detail["decided_by"], detail["p"]) == ("weighed", None)
     apart = replace(flows[1], clock_error_ns=1)
     assert shared_policer(flows[0], apart).decided_by is not result.weighed, "the best lag is no fair z"
+
+
+@pytest.mark.parametrize("verdict", ["shared", "separate"])
+def test_what_is_weighed_stands_against_no_other_test(
+    monkeypatch: pytest.MonkeyPatch, verdict: Literal["shared", "separate"]
+) -> None:
+    """Losses meet, so it is not two policers; two are more likely, so it is not one."""
+    (pair,) = Simulated(156, 20.0).pairs()
+    two = LikelihoodResult("separate", "two", evidence=-30.0, z=0.0)
+    for name, result in (
+        ("bucket_level", LEVEL),
+        ("bucket_likelihood", two),
+        ("weighed", WeighedResult(verdict, "weighed", 9.0)),
+    ):
+        monkeypatch.setattr(f"weir.analysis.detectors.shared.{name}", lambda *_, result=result: result)
+    found = shared_policer(*pair.at(1e-3))
+    assert found.correlogram is not None
+    assert found.correlogram.verdict == "shared"
+    assert found.weighed is not None
+    assert found.verdict == "cannot_tell", found.reason
