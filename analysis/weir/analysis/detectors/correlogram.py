@@ -59,7 +59,7 @@ likelihood found to have two policers, and one of thin flows, with jitter of 10 
 SCANNED_Z = 6.0
 """The same where clocks may differ, and z is the best of many lags. With clocks that differed by 7 ms and
 might by 12 ms, at an RTT of 20 ms and with jitter of 1 ms, two of 80 pairs behind two policers had 4.5 and
-5.1."""
+5.0."""
 CLOCK_RTTS, MAX_CLOCK_ERROR_S = 0.75, 0.2
 """After an RTT flows behind two policers do the same again; and other lags have to be left."""
 MIN_LOSSES = 15

@@ -11,16 +11,18 @@ from scipy.special import expit
 
 from weir.analysis.detectors import FlowEvents
 from weir.analysis.detectors.correlogram import loss_correlogram
+from weir.analysis.detectors.level import LevelResult
 from weir.analysis.detectors.likelihood import (
     EVIDENCE,
     MAX_PACKETS,
     SURE_Z,
+    LikelihoodResult,
     _fates,
     _Packets,
     _thinned,
     bucket_likelihood,
 )
-from weir.analysis.detectors.shared import shared_policer
+from weir.analysis.detectors.shared import SPACED_Z, shared_policer
 from weir.analysis.detectors.step import alike
 from weir.analysis.paths.pair import Simulated
 from weir.analysis.synthetic import with_jitter
@@ -112,6 +114,20 @@ def test_it_decides_where_the_other_tests_do_not() -> None:
     assert detail["decided_by"] == "likelihood"
     assert result.likelihood is not None
     assert detail["p"] == result.likelihood.p
+
+
+def test_flows_that_are_spaced_so_that_they_never_meet_are_not_found_separate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (pair,) = Simulated(80, 20.0).pairs()
+    assert pair.truth == "shared"
+    level = LevelResult("cannot_tell", "level", z=0.0)
+    two = LikelihoodResult("separate", "two", evidence=-750.0, z=0.0)
+    monkeypatch.setattr("weir.analysis.detectors.shared.bucket_level", lambda *_: level)
+    monkeypatch.setattr("weir.analysis.detectors.shared.bucket_likelihood", lambda *_: two)
+    found = shared_policer(*pair.at(1e-3))
+    assert (found.memory.z or 0.0) < -SPACED_Z
+    assert found.verdict == "cannot_tell", found.reason
 
 
 def test_the_order_of_the_flows_does_not_matter() -> None:
