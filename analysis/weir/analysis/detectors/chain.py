@@ -6,7 +6,7 @@ The level of a token bucket with Poisson traffic is a Markov chain: time passes 
 Behind two policers the fates are independent.
 
 All frames are alike, so the level modulo a frame is known for as long as the bucket is never full. Where much
-is dropped, the correlation of fates therefore goes on with the period of a frame's tokens, around 0.
+is dropped, the correlation of fates therefore does not fade, but repeats with the period of a frame's tokens.
 """
 
 from __future__ import annotations
