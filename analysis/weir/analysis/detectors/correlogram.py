@@ -34,7 +34,14 @@ from scipy.signal import fftconvolve
 
 from weir.analysis.detectors.binned import WINDOW_S, near, shifted
 from weir.analysis.detectors.chain import STEPS, coupling_at
-from weir.analysis.detectors.events import FlowEvents, after_start, few_losses, statistics_of
+from weir.analysis.detectors.events import (
+    FlowEvents,
+    after_start,
+    few_after_start,
+    few_losses,
+    lost_after_start,
+    statistics_of,
+)
 from weir.analysis.detectors.memory import largest_tau
 from weir.analysis.detectors.nulls import rank_p
 from weir.analysis.tables import Bools, Floats
@@ -106,15 +113,14 @@ def loss_correlogram(a: FlowEvents, b: FlowEvents) -> CorrelogramResult:
     if end_ns - start_ns < 2 * LEAST_LAGS * LAGS_S * 1e9:
         seconds = 2 * LEAST_LAGS * LAGS_S
         return CorrelogramResult("cannot_tell", f"the flows ran together for less than {seconds:g} s")
-    of_one, of_other = (flow.lost[(flow.sent_ns >= start_ns) & (flow.sent_ns <= end_ns)] for flow in (a, b))
-    if few := few_losses(of_one, of_other, MIN_LOSSES):
-        return CorrelogramResult("cannot_tell", f"while both flows ran, {few}")
+    if few := few_after_start(a, b, MIN_LOSSES):
+        return CorrelogramResult("cannot_tell", few)
     width_ns = max(BIN_NS, jitter_ns // BINS_OF_JITTER, (end_ns - start_ns) // MOST_BINS)
     count = (end_ns - start_ns) // width_ns // FAST * FAST
     one, other = (_counted(flow, start_ns, width_ns, count) for flow in (a, b))
     kernels = _kernels(
         largest_tau(a, b, start_ns, end_ns) * 1e9,
-        float(np.sqrt(of_one.mean() * of_other.mean())),
+        float(np.sqrt(np.prod([lost.mean() for lost in lost_after_start(a, b)]))),
         TIMES_JITTER * jitter_ns,
         width_ns,
     )

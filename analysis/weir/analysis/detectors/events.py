@@ -39,11 +39,16 @@ def few_losses(one: Bools, other: Bools, needed: int) -> str:
     return few if losses < needed else ""
 
 
-def few_after_start(a: FlowEvents, b: FlowEvents, needed: int) -> str:
-    """Why the flows have too few losses while both run, after the start; empty if each has enough."""
+def lost_after_start(a: FlowEvents, b: FlowEvents) -> tuple[Bools, Bools]:
+    """Which packets of each flow were lost, of those sent while both ran, after the start."""
     start_ns, end_ns = after_start(a, b)
     one, other = (flow.lost[(flow.sent_ns >= start_ns) & (flow.sent_ns <= end_ns)] for flow in (a, b))
-    few = few_losses(one, other, needed)
+    return one, other
+
+
+def few_after_start(a: FlowEvents, b: FlowEvents, needed: int) -> str:
+    """Why the flows have too few losses while both run, after the start; empty if each has enough."""
+    few = few_losses(*lost_after_start(a, b), needed)
     return few and f"while both flows ran, {few}"
 
 
