@@ -97,8 +97,9 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
         key = tuple(sorted(members))
         if key not in fitted:
             large = [flow for flow in key if flows[flow].losses >= MIN_LOSSES]
-            spread, error_s = max(map(spread_ns, large)), max(map(time_error_s, large))
-            fitted[key] = _fit(flows, key, spread, error_s)
+            passed = _bytes(flows, large)
+            spread = max(round(spread_ns(flow) * _bytes(flows, [flow]) / passed) for flow in large)
+            fitted[key] = _fit(flows, key, spread, max(map(time_error_s, large)), len(large) > 1)
         return fitted[key]
 
     def group(members: Sequence[int]) -> _Group | None:
@@ -186,11 +187,13 @@ def _adopt(best: dict[int, _Group], found: _Group | None, lossy: Sequence[int]) 
 
 
 def _fit(
-    flows: Sequence[FlowTrace], members: tuple[int, ...], spread_ns: int, error_s: float
+    flows: Sequence[FlowTrace], members: tuple[int, ...], spread_ns: int, error_s: float, several: bool
 ) -> _Group | None:
     """`spread_ns`: by how much delays that neighbouring packets share are longer than usual.
 
-    `error_s`: by how much single times are usually wrong, at most.
+    A flow's delays move only its own bytes, so this is the largest of all flows' delays times their part of
+    the bytes. `error_s`: by how much single times are usually wrong, at most. `several`: more than one of the
+    members has many losses.
     """
     time_ns = np.concatenate([flows[i].time_ns for i in members])
     order = np.argsort(time_ns, kind="stable")
@@ -205,7 +208,13 @@ def _fit(
     lost: Bools = merged("lost").astype(bool)
     packets = Arrivals((time_ns[order] - start_ns) / 1e9, merged("frame_bytes").astype(np.float64), lost)
     from_start = all(flows[i].from_start for i in members)
-    fit = fit_bucket(packets, from_start=from_start, delay_spread_s=spread_ns / 1e9, time_error_s=error_s)
+    fit = fit_bucket(
+        packets,
+        from_start=from_start,
+        delay_spread_s=spread_ns / 1e9,
+        time_error_s=error_s,
+        several=several,
+    )
     if fit is None:
         return None
     owner = np.repeat(np.array(members), [len(flows[i].time_ns) for i in members])[order]
