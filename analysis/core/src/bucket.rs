@@ -3,9 +3,10 @@
 //! packets before it?
 //!
 //! A hidden Markov model, filtered forward. Its state is the bucket's level, in frames, and the load of all traffic that
-//! was not captured, which is Poisson with one of four rates and changes to any of them at random. A packet that meets
-//! less than a frame is dropped; one that passes takes a frame, as each packet of the other traffic does that meets one.
-//! Time is counted in steps, in each of which the bucket gets a quarter of a frame.
+//! was not captured: bursts of `BURST` frames that arrive independently of each other, with one of four rates that changes
+//! to any of them at random. A packet that meets less than a frame is dropped; one that passes takes a frame, as each
+//! packet of the other traffic does that meets one. Time is counted in steps, in each of which the bucket gets a quarter of
+//! a frame.
 
 use std::sync::LazyLock;
 
@@ -18,9 +19,26 @@ const FINE: usize = 6;
 const COARSE: [u8; 16] = [1, 1, 1, 1, 2, 2, 2, 2, 4, 4, 4, 4, 8, 8, 8, 8];
 const TOP: usize = STEPS * FINE;
 const BINS: usize = TOP + COARSE.len();
+/// The least level of each bin, in tokens of a step, and the end of the last one.
+const FIRST: [usize; BINS + 1] = {
+    let (mut first, mut bin) = ([0; BINS + 1], 0);
+    while bin < BINS {
+        let width = if bin < TOP {
+            1
+        } else {
+            STEPS * COARSE[bin - TOP] as usize
+        };
+        first[bin + 1] = first[bin] + width;
+        bin += 1;
+    }
+    first
+};
 /// Load of the other traffic, in frames for each frame of tokens.
 const LOADS: [f32; MODES] = [0.3, 0.8, 1.2, 2.0];
 const MODES: usize = 4;
+/// Packets of the other traffic that arrive at once. The fates of a flow beside BBR and CUBIC flows are likelier with 4
+/// than with 1, 2, 8 or 16.
+const BURST: usize = 4;
 /// Probability that a packet's fate has another cause than the bucket; half of these packets are dropped.
 const UNEXPLAINED: f32 = 0.02;
 /// Delays, from none to the jitter, over which the probability of a drop is averaged.
@@ -80,7 +98,7 @@ impl Bucket {
             if !lost {
                 *levels = [0.0; BINS];
                 levels[0] = passes[..STEPS].iter().sum();
-                take_frame(&passes, 1.0, levels);
+                take_frame(&passes, levels);
             }
         }
         let left: f32 = state.iter().flatten().sum();
@@ -166,7 +184,7 @@ fn moved(levels: &Levels, transition: &Transition) -> Levels {
     after
 }
 
-/// The level after a step's tokens and at most one packet of the other traffic.
+/// The level after a step's tokens and at most one burst of the other traffic.
 fn after_step(levels: &Levels, load: f32) -> Levels {
     let mut full = [0.0; BINS];
     full[1..=TOP].copy_from_slice(&levels[..TOP]);
@@ -176,28 +194,31 @@ fn after_step(levels: &Levels, load: f32) -> Levels {
         full[bin + 1] += up;
     }
     full[BINS - 1] += levels[BINS - 1];
-    let arrives = load / STEPS as f32;
-    let mut after = full;
-    for share in &mut after[STEPS..] {
-        *share *= 1.0 - arrives;
+    let mut left = [0.0; BINS];
+    for (bin, share) in full.iter().enumerate() {
+        for quarters in FIRST[bin]..FIRST[bin + 1] {
+            let after = quarters - STEPS * BURST.min(quarters / STEPS);
+            let below = FIRST.partition_point(|&first| first <= after) - 1;
+            left[below] += share / (FIRST[bin + 1] - FIRST[bin]) as f32;
+        }
     }
-    take_frame(&full, arrives, &mut after);
-    after
+    let arrives = load / (STEPS * BURST) as f32;
+    std::array::from_fn(|bin| full[bin] + arrives * (left[bin] - full[bin]))
 }
 
-/// Moves `share` of the probability of each level of at least a frame to the level one frame below, in `after`.
+/// Adds the probability of each level of at least a frame to that of the level one frame below, in `after`.
 #[inline(always)]
-fn take_frame(levels: &Levels, share: f32, after: &mut Levels) {
+fn take_frame(levels: &Levels, after: &mut Levels) {
     for bin in STEPS..TOP {
-        after[bin - STEPS] += levels[bin] * share;
+        after[bin - STEPS] += levels[bin];
     }
     for sum in &mut after[TOP - STEPS..TOP] {
-        *sum += levels[TOP] * share / STEPS as f32;
+        *sum += levels[TOP] / STEPS as f32;
     }
     for (bin, &frames) in (TOP..BINS).zip(&COARSE).skip(1) {
-        let down = levels[bin] * share / f32::from(frames);
+        let down = levels[bin] / f32::from(frames);
         after[bin - 1] += down;
-        after[bin] += levels[bin] * share - down;
+        after[bin] += levels[bin] - down;
     }
 }
 

