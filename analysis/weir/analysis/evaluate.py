@@ -150,19 +150,18 @@ def score_of(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
 def _score_of_shared(detail: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """The distance of the deciding test to its own threshold, so that scores of the tests are comparable."""
     memory, level, buckets = detail["memory"], detail.get("level") or {}, detail["buckets"]
-    by, p = detail["decided_by"], memory["p"]
+    by, p = detail["decided_by"], detail["p"]
     if by == "buckets" and buckets is not None:
         return buckets["score_together"] - max(buckets["scores_alone"]) + BETTER, p
     if by == "likelihood":
-        likelihood = detail["likelihood"]
-        return likelihood["evidence"] / LIKELIHOOD_EVIDENCE * MIN_KAPPA, likelihood["p"]
+        return detail["likelihood"]["evidence"] / LIKELIHOOD_EVIDENCE * MIN_KAPPA, p
     if by == "correlogram":
-        return detail["correlogram"]["z"] / SURE_Z * MIN_KAPPA, detail["correlogram"]["p"]
+        return detail["correlogram"]["z"] / SURE_Z * MIN_KAPPA, p
     if by == "weighed":
-        return detail["weighed"]["log_odds"] / enough(detail["jitter_ns"]) * MIN_KAPPA, None
+        return detail["weighed"]["log_odds"] / enough(detail["jitter_ns"]) * MIN_KAPPA, p
     evidence = level.get("evidence")
     if evidence is not None and (memory["kappa"] is None or by == "level"):
-        return evidence / EVIDENCE * MIN_KAPPA, level["p"]  # as memory's: κ of 0 is −MIN_KAPPA
+        return evidence / EVIDENCE * MIN_KAPPA, p  # as memory's: κ of 0 is −MIN_KAPPA
     return (None if memory["kappa"] is None else memory["kappa"] - MIN_KAPPA), p
 
 

@@ -55,32 +55,33 @@ def test_the_roc_curve_goes_through_every_threshold() -> None:
 
 
 def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
-    memory = {"kappa": 0.05, "p": 0.4}
+    memory, p = {"kappa": 0.05, "p": 0.4}, 0.2
     buckets = {"score_together": 0.9, "scores_alone": [0.7, 0.5]}
-    by_memory = {"decided_by": "memory", "memory": {"kappa": 0.85, "p": 0.01}, "buckets": None}
-    assert score_of(by_memory) == (pytest.approx(0.60), 0.01)
-    by_buckets = {"decided_by": "buckets", "memory": memory, "buckets": buckets}
-    assert score_of(by_buckets) == (pytest.approx(0.25), 0.4)
-    undecided = {"decided_by": "memory", "memory": memory, "buckets": buckets}
-    assert score_of(undecided) == (pytest.approx(-0.20), 0.4)
+    by_memory = {"decided_by": "memory", "p": p, "memory": {"kappa": 0.85, "p": 0.01}, "buckets": None}
+    assert score_of(by_memory) == (pytest.approx(0.60), p)
+    by_buckets = {"decided_by": "buckets", "p": None, "memory": memory, "buckets": buckets}
+    assert score_of(by_buckets) == (pytest.approx(0.25), None)
+    undecided = {"decided_by": "memory", "p": p, "memory": memory, "buckets": buckets}
+    assert score_of(undecided) == (pytest.approx(-0.20), p)
     level = {"z": 9.0, "p": 0.001, "bin_ms": 2.0, "evidence": 6.0}
-    by_level = {"decided_by": "level", "memory": memory, "level": level, "buckets": None}
-    assert score_of(by_level) == (pytest.approx(0.5), 0.001)
+    by_level = {"decided_by": "level", "p": p, "memory": memory, "level": level, "buckets": None}
+    assert score_of(by_level) == (pytest.approx(0.5), p)
     too_coarse = {"kappa": None, "p": None}
     weak = {
         "decided_by": "memory",
+        "p": p,
         "memory": too_coarse,
         "level": {**level, "evidence": -3.0, "p": 0.6},
         "buckets": None,
     }
-    assert score_of(weak) == (pytest.approx(-0.25), 0.6)
+    assert score_of(weak) == (pytest.approx(-0.25), p)
     by_likelihood = {**weak, "decided_by": "likelihood", "likelihood": {"evidence": -16.0, "p": 0.3}}
-    assert score_of(by_likelihood) == (pytest.approx(-0.5), 0.3)
-    by_correlogram = {**weak, "decided_by": "correlogram", "correlogram": {"z": 6.0, "p": 0.002}}
-    assert score_of(by_correlogram) == (pytest.approx(0.5), 0.002)
+    assert score_of(by_likelihood) == (pytest.approx(-0.5), p)
+    by_correlogram = {**weak, "decided_by": "correlogram", "correlogram": {"z": 6.0, "p": p}}
+    assert score_of(by_correlogram) == (pytest.approx(0.5), p)
     by_weight = {**weak, "decided_by": "weighed", "weighed": {"log_odds": -2.5}}
-    assert score_of({**by_weight, "jitter_ns": 0}) == (pytest.approx(-0.625), None)
-    assert score_of({**by_weight, "jitter_ns": 5_000_000}) == (pytest.approx(-0.5), None)
+    assert score_of({**by_weight, "jitter_ns": 0}) == (pytest.approx(-0.625), p)
+    assert score_of({**by_weight, "jitter_ns": 5_000_000}) == (pytest.approx(-0.5), p)
     assert score_of(level) == (6.0, 0.001)
     assert score_of({"z": 2.0, "p": 0.03}) == (2.0, 0.03)
     assert score_of({"evidence": -30.0, "z": 0.1, "p": 0.5, "tau_us": 300.0}) == (-30.0, 0.5)

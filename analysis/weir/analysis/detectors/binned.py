@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import fft
 
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.tables import Floats, Ints
@@ -106,9 +107,9 @@ def smoothness(flow: FlowEvents) -> float:
 
 def near(values: Ints | Floats, half: int) -> Floats:
     """The sum over each bin and `half` bins on either side, fewer at the ends."""
-    total = np.concatenate([[0.0], np.cumsum(values)])
-    here = np.arange(len(values))
-    result: Floats = total[np.minimum(here + half + 1, len(values))] - total[np.maximum(here - half, 0)]
+    total = np.pad(np.cumsum(values, dtype=np.float64), (1, 0))
+    padded, count = np.pad(total, half, mode="edge"), len(values)
+    result: Floats = padded[2 * half + 1 : 2 * half + 1 + count] - padded[:count]
     return result
 
 
@@ -119,6 +120,5 @@ def later(values: Floats, lag: int) -> Floats:
 
 def shifted(one: Floats, other: Floats) -> Floats:
     """Σ one[k + s] other[k] over k, for each circular shift s."""
-    count = len(one)
-    result: Floats = np.fft.irfft(np.fft.rfft(one) * np.conj(np.fft.rfft(other)), count)
+    result: Floats = fft.irfft(fft.rfft(one) * np.conj(fft.rfft(other)), len(one))
     return result

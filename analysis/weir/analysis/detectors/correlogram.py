@@ -18,7 +18,10 @@ To first order these are the logarithm of the odds of one bucket. Jitter moves o
 so ρ and α are those of the chain convolved with it. The bucket's rate is unknown, so they are the mean of
 those of `RATES` times the rate of both flows. The flows' own patterns make both sums vary more than
 independent packets would, so each sum is weighted with what one bucket adds to it, divided by its variance
-over the other lags. z is the weighted sum at lag 0, in standard deviations from its mean over the other lags.
+over the other lags. z is the weighted sum at lag 0, in standard deviations from its mean over the other
+lags, and p the tail of a normal distribution. The values at the other lags are skewed, so the rank of z among
+them is small too often: of 280 pairs of runs behind two policers that started together, with each amount of
+jitter, the normal tail is uniform (Kolmogorov–Smirnov 0.05 to 0.27), the rank less so (0.02 to 0.05).
 
 Only one policer is found: few packets meet by chance, so z near 0 is no sign of two.
 """
@@ -29,8 +32,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy.fft import prev_fast_len
 from scipy.ndimage import maximum_filter1d
 from scipy.signal import fftconvolve
+from scipy.stats import norm
 
 from weir.analysis.detectors.binned import WINDOW_S, near, shifted
 from weir.analysis.detectors.chain import STEPS, coupling_at
@@ -70,8 +75,6 @@ might by 12 ms, at an RTT of 20 ms and with jitter of 1 ms, two of 80 pairs behi
 CLOCK_RTTS, MAX_CLOCK_ERROR_S = 0.75, 0.2
 """After an RTT flows behind two policers do the same again; and other lags have to be left."""
 MIN_LOSSES = 15
-FAST = 1024
-"""The number of bins is a multiple of this, for the Fourier transforms of `shifted`."""
 FINER = 4
 """Couplings are averaged over so many points of each bin."""
 LEAST_LAGS = 4
@@ -81,7 +84,10 @@ _TINY = 1e-12
 
 @dataclass(frozen=True)
 class CorrelogramResult:
-    """The verdict; z of lag 0 among other lags, p its rank among these.
+    """The verdict; z of lag 0 among other lags, and its p.
+
+    p is that of a normal distribution, but not below 1 ÷ (number of other lags + 1); where clocks may differ,
+    so that z is the best of many lags, it is the rank of z.
 
     `expected_z` would be that of one bucket with Poisson traffic. It grows with both flows' packets.
     """
@@ -116,7 +122,7 @@ def loss_correlogram(a: FlowEvents, b: FlowEvents) -> CorrelogramResult:
     if few := few_after_start(a, b, MIN_LOSSES):
         return CorrelogramResult("cannot_tell", few)
     width_ns = max(BIN_NS, jitter_ns // BINS_OF_JITTER, (end_ns - start_ns) // MOST_BINS)
-    count = (end_ns - start_ns) // width_ns // FAST * FAST
+    count = prev_fast_len((end_ns - start_ns) // width_ns, real=True)
     one, other = (_counted(flow, start_ns, width_ns, count) for flow in (a, b))
     kernels = _kernels(
         largest_tau(a, b, start_ns, end_ns) * 1e9,
@@ -131,7 +137,8 @@ def loss_correlogram(a: FlowEvents, b: FlowEvents) -> CorrelogramResult:
         expected_of_both += expected
         both += curve * expected / max(float(curve[elsewhere].var()), _TINY)
     curve = _standard(maximum_filter1d(both, 2 * late + 1), elsewhere)
-    z, p = float(curve[lags]), rank_p(float(curve[lags]), curve[elsewhere])
+    z, chance = float(curve[lags]), curve[elsewhere]
+    p = rank_p(z, chance) if late else max(float(norm.sf(z)), 1 / (len(chance) + 1))
     expected_z = float(np.sqrt(expected_of_both))
     said = (
         f"losses and loads at the same time, against those {NEAR_S * 1e3:g} to {LAGS_S * 1e3:g} ms apart: "

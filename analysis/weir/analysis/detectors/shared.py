@@ -29,7 +29,7 @@ from weir.analysis.detectors.level import LOADS_IN_STEP, LevelResult, bucket_lev
 from weir.analysis.detectors.likelihood import EVIDENCE, SAME_Z, LikelihoodResult, bucket_likelihood
 from weir.analysis.detectors.memory import ALPHA, MAX_JITTER_NS, MemoryResult, frame_memory
 from weir.analysis.detectors.step import IN_STEP, alike, in_step
-from weir.analysis.detectors.weigh import WeighedResult, weighed
+from weir.analysis.detectors.weigh import FINE_NS, WeighedResult, weighed
 
 SURE_KAPPA, ENOUGH_PAIRS = 0.6, 15_000
 """A smaller κ must be confirmed by the level, if so many packets met. CUBIC flows in step behind two policers
@@ -49,6 +49,10 @@ most; ten pairs behind one had it with a z of 3 to 43."""
 SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
+CLEAR_ODDS = 2.0
+"""A logarithm of the odds, 7.4 to 1, that decides with jitter of up to `FINE_NS` in spite of loads partly in
+step, of a correlogram of one policer, or of a likelihood whose model does not hold. Of 19 verdicts on flows
+partly in step behind two policers none had more than −0.8, of 38 behind one all but two had 2.7 and more."""
 SUPPORT_Z = 2.0
 """Of level or correlogram, for a small κ of the memory to count. The likelihood's S supports it, and the
 correlogram, from its own threshold on: with 14, two equal BBR flows of 14 s behind two policers were found
@@ -71,7 +75,8 @@ policer that were alike otherwise had −0.6 to −0.3 with jitter up to 5 ms; a
 CLEAR_Z, CLEAR_RESPONSE = 6.0, 0.4
 """Of the correlogram, and κ of the level. With a likelihood of one policer they count in spite of loads in
 step: 7 pairs of BBR behind one policer, whose loads correlated by 0.5 to 0.85, had 9.8 and 0.49 and more.
-Pairs behind two with such loads had no response or one below 0."""
+Pairs behind two with such loads had no response or one below 0. Weighing finds no two policers with such a z:
+one pair of CUBIC behind one policer, whose loads correlated by 0.6, had a z of 24, and an S of −31."""
 OWN_Z = 4.0
 """Behind two policers of runs each flow's own drops had z of 5 and more. Where a flow never meets the bucket
 soon after its drops, or loses packets elsewhere, nothing follows from the lack of an excess."""
@@ -81,7 +86,7 @@ four had 0.23 to 0.7 at some lag, significant, and of 20 behind one two had 0.2.
 TOGETHER = "the flows send in step, so they lose in step behind two policers, too: "
 CONTRADICTION = "two tests contradict each other: "
 WEAK = "the excess is small, and no other test finds one policer: "
-MADE_LATER = "buckets", "likelihood", "correlogram", "weighed"
+MADE_LATER = "buckets", "likelihood", "weighed"
 Verdict = Literal["shared", "separate", "cannot_tell"]
 Test = MemoryResult | LevelResult | BucketsResult | LikelihoodResult | CorrelogramResult | WeighedResult
 
@@ -113,6 +118,17 @@ class SharedResult:
         """The reason in words."""
         return self.decided_by.reason
 
+    @property
+    def p(self) -> float | None:
+        """How probable losses that come together as these do would be behind two policers.
+
+        That is the correlogram's p, whichever test decided: those of the others are small for flows behind
+        two policers as well, if these started together. Where it has none, p is of the test that decided.
+        """
+        if self.correlogram is not None and self.correlogram.p is not None:
+            return self.correlogram.p
+        return None if isinstance(self.decided_by, BucketsResult | WeighedResult) else self.decided_by.p
+
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
         tests: dict[str, Test | None] = {
@@ -126,7 +142,7 @@ class SharedResult:
         return {
             "decided_by": next(name for name, test in tests.items() if test is self.decided_by),
             "jitter_ns": self.jitter_ns,
-            "p": None if isinstance(self.decided_by, BucketsResult | WeighedResult) else self.decided_by.p,
+            "p": self.p,
             "in_step": self.in_step,
             **{
                 name: None if test is None else {"verdict": test.verdict, **test.detail()}
@@ -202,6 +218,7 @@ class _Tests:
         """The verdict of one test."""
         made = {name: self.__dict__.get(name) for name in MADE_LATER}
         memory = test if isinstance(test, MemoryResult) else self.memory
+        made["correlogram"] = self.correlogram  # for its p
         return SharedResult(test, memory, self.jitter_ns, self.level, in_step=self.in_step, **made)
 
     def withdraw_memory(self, doubt: str) -> None:
@@ -303,13 +320,20 @@ def _apart(tests: _Tests, most_z: float) -> bool:
 
 def _by_weight(tests: _Tests) -> bool:
     """Whether level, correlogram and likelihood together decide."""
-    likelihood = tests.likelihood
+    if tests.clocks_differ:
+        return False
+    likelihood, correlogram = tests.likelihood, tests.correlogram
+    clear = abs(tests.weighed.log_odds or 0.0) >= CLEAR_ODDS and tests.jitter_ns <= FINE_NS
     no_model = likelihood.verdict == "cannot_tell" and (likelihood.evidence or 0.0) <= -EVIDENCE
-    if no_model or tests.clocks_differ:
+    if no_model and not clear:
         return False
     if tests.weighed.verdict == "shared":
-        return "separate" not in (tests.level.verdict, likelihood.verdict) and not _may_meet(tests)
-    met = tests.correlogram.verdict == "shared" and not _may_meet(tests)
+        if "separate" in (tests.level.verdict, likelihood.verdict):
+            return False
+        partly = not tests.alike and (tests.in_step or 0.0) < PARTLY_IN_STEP
+        return (clear and partly) or not _may_meet(tests)
+    met = correlogram.verdict == "shared" and not (clear or _may_meet(tests))
+    met = met or (correlogram.z or 0.0) >= CLEAR_Z
     contradicted = tests.level.verdict == "shared" or met or _apart(tests, CHANCE_Z)
     return tests.weighed.verdict == "separate" and not contradicted
 

@@ -365,18 +365,18 @@ def test_a_common_bucket_that_drops_most_packets_is_found() -> None:
     assert found.rate_bps == pytest.approx(2e6, rel=0.02)
 
 
-@pytest.mark.parametrize(("kappa", "verdict"), [(0.5, "shared"), (0.3, "cannot_tell")])
+@pytest.mark.parametrize(("kappa", "test"), [(0.5, "correlogram"), (0.3, "weighed")])
 def test_loads_in_step_are_believed_if_losses_follow_them(
-    monkeypatch: pytest.MonkeyPatch, kappa: float, verdict: str
+    monkeypatch: pytest.MonkeyPatch, kappa: float, test: str
 ) -> None:
+    """Where the response is small, only odds that are clear decide."""
     (pair,) = Simulated(156, 20.0).pairs()
     flows = pair.at(1e-3)
     level = LevelResult("cannot_tell", "in step", 0.01, 9.0, kappa=kappa, evidence=8.0, load_correlation=0.6)
     monkeypatch.setattr("weir.analysis.detectors.shared.bucket_level", lambda *_: level)
     result = shared_policer(*flows)
     print(result.correlogram, result.likelihood)
-    assert result.verdict == verdict, result.reason
-    assert verdict == "cannot_tell" or result.decided_by is result.correlogram
+    assert (result.verdict, result.detail()["decided_by"]) == ("shared", test), result.reason
 
 
 @pytest.mark.parametrize(("part", "verdict"), [(0.3, "shared"), (0.6, "cannot_tell")])
@@ -401,3 +401,20 @@ def test_flows_alike_share_a_policer_if_they_compete(
     monkeypatch.setattr("weir.analysis.detectors.shared.alike", lambda *_: True)
     result = shared_policer(*pair.at(1e-3))
     assert result.verdict == verdict, result.reason
+
+
+def test_p_is_that_of_the_correlogram_whichever_test_decides(behind_one: Pair) -> None:
+    found = shared_policer(*behind_one)
+    assert found.decided_by is found.memory
+    assert found.correlogram is not None
+    assert found.detail()["p"] == found.correlogram.p != found.memory.p
+    short = [
+        replace(flow, **{name: getattr(flow, name)[:kept] for name in ("sent_ns", "size_bytes", "lost")})
+        for flow in behind_one
+        for kept in [int(np.searchsorted(flow.sent_ns, flow.sent_ns[0] + 3 * 10**9))]
+    ]
+    found = shared_policer(*short)
+    assert found.correlogram is not None
+    assert found.correlogram.p is None, "the flows ran together for less than 4 s"
+    assert found.decided_by is found.memory
+    assert found.detail()["p"] == found.memory.p is not None

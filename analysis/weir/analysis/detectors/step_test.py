@@ -144,7 +144,7 @@ def test_flows_alike_are_known_through_jitter(flow: FlowEvents) -> None:
     assert not alike(flow, replace(flow, lost=np.zeros_like(flow.lost))), "one of them loses nothing"
 
 
-@pytest.mark.parametrize(("step", "verdict"), [(0.2, "shared"), (0.4, "cannot_tell")])
+@pytest.mark.parametrize(("step", "verdict"), [(0.2, "shared"), (0.4, "shared"), (0.6, "cannot_tell")])
 def test_flows_little_in_step_share_a_policer_if_all_losses_say_so(
     monkeypatch: pytest.MonkeyPatch, step: float, verdict: str
 ) -> None:

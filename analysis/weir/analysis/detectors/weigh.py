@@ -4,16 +4,17 @@
 Each says something, but too little: losses met somewhat more often than by chance, or one bucket is a little
 less likely than two. The logarithm of the odds of one policer is
 
-    w · (1, z, t, t z, S, z_S, e, z_L, z_M),
+    w · (1, z, t, t z, S, z_S, e, z_L, z_M, t_M, t_M z_M),
 
 with z of the correlogram, S and z_S of the likelihood, evidence e of the level's response (0 without one),
-z_L of the level and z_M of the memory (0 without one). t is log₂ of the correlogram's expected z ÷ `USUAL_Z`:
-the more packets of both flows could have met, the more a z near 0 says of two policers; of thin flows it says
-nothing. Each is clipped to `CLIPS`, so that none outweighs all others. S counts only near 0: what is common
-to both flows over seconds makes it large behind two policers as well.
+z_L of the level and z_M of the memory (0 without one). t and t_M are log₂ of the expected z of correlogram
+and memory ÷ `USUAL_Z` and `USUAL_MEMORY_Z` (t_M is 0 without a memory): the more packets of both flows could
+have met, the more a small z says of two policers; of thin flows it says nothing. Each is clipped to `CLIPS`,
+so that none outweighs all others. S counts only near 0: what is common to both flows over seconds makes it
+large behind two policers as well.
 
-The weights were found by logistic regression (ridge of 1) from 400 runs of `wehey-bbr` and `wehey-bbr-queue`
-(seeds 16 to 20) and 400 simulated paths (seeds 0 to 199 and 11000 to 11199), the first with jitter of 0, 0.1
+The weights were found by logistic regression (ridge of 1) from 320 runs of `wehey-bbr` and `wehey-bbr-queue`
+(seeds 21 to 24) and 220 simulated paths (seeds 0 to 109 and 11000 to 11109), the first with jitter of 0, 0.1
 and 1 ms, the second with 5 and 10 ms.
 
 Flows with few losses are not weighed.
@@ -35,16 +36,25 @@ from weir.analysis.detectors.memory import MemoryResult
 FINE_NS = 1_000_000
 """Weights are the first ones up to this jitter, else the second ones."""
 WEIGHTS = (
-    (-3.03, 0.47, -1.25, 0.59, 0.263, 0.72, 1.16, 0.20, 0.48),
-    (-2.12, 0.45, -1.14, 0.64, 0.152, 0.59, 0.64, 0.32, 0.68),
+    (-2.12, 0.33, -0.19, 0.14, 0.094, 1.09, 0.94, -0.07, 0.45, -0.37, -0.30),
+    (-1.05, 0.34, -0.78, 0.22, 0.075, 0.52, 1.22, 0.27, 0.66, 0.0, 0.0),
 )
-CLIPS = (-1.0, 4.0), (-2.0, 2.0), (-8.0, 8.0), (-1.0, 4.0), (-5.0, 5.0), (-1.0, 4.0), (-2.0, 4.0)
-"""Of z, t, S, z_S, e, z_L and z_M."""
-USUAL_Z = 12.0
-ENOUGH = 1.0, 1.25
-"""Odds of 2.7 and 3.5 to 1. With weights from six sevenths of the runs and paths, of the other runs 1.2 %
-behind one policer and 1.2 % behind two were wrong with jitter up to 1 ms, 3.5 and 0.8 % with 5 and 10 ms,
-whatever decided; 4.2 and 20 % were undecided. Of the paths that were decided so, 89 and 85 % were right."""
+CLIPS = (
+    (-1.0, 4.0),
+    (-2.0, 2.0),
+    (-16.0, 16.0),
+    (-1.0, 4.0),
+    (-5.0, 5.0),
+    (-1.0, 4.0),
+    (-2.0, 4.0),
+    (-2.0, 2.0),
+)
+"""Of z, t, S, z_S, e, z_L, z_M and t_M."""
+USUAL_Z, USUAL_MEMORY_Z = 12.0, 8.0
+ENOUGH = 1.0, 1.5
+"""Odds of 2.7 and 4.5 to 1. With weights from six sevenths of the runs and paths, of the other runs 0.8 %
+behind one policer and 1.7 % behind two were wrong with jitter up to 1 ms, 0.3 and 2.2 % with 5 and 10 ms,
+whatever decided; 3.6 and 15 % were undecided."""
 MIN_LOSSES = 100
 
 
@@ -81,17 +91,20 @@ def weighed(
         return WeighedResult("cannot_tell", few)
     values = (
         correlogram.z,
-        float(np.log2(max(correlogram.expected_z or 0.0, 1.0) / USUAL_Z)),
+        _size(correlogram.expected_z, USUAL_Z),
         likelihood.evidence,
         likelihood.z or 0.0,
         level.of_response,
         level.z or 0.0,
         memory.z or 0.0,
+        0.0 if memory.z is None else _size(memory.expected_z, USUAL_MEMORY_Z),
     )
-    z, size, *others = (float(np.clip(value, *limits)) for value, limits in zip(values, CLIPS, strict=True))
+    clipped = (float(np.clip(value, *limits)) for value, limits in zip(values, CLIPS, strict=True))
+    z, size, *others, z_memory, size_memory = clipped
+    terms = (1.0, z, size, size * z, *others, z_memory, size_memory, size_memory * z_memory)
     jitter_ns = max(a.jitter_ns, b.jitter_ns)
     weights = WEIGHTS[jitter_ns > FINE_NS]
-    log_odds = float(np.dot(weights, (1.0, z, size, size * z, *others)))
+    log_odds = float(np.dot(weights, terms))
     found, other = ("one policer", "two") if log_odds > 0 else ("two policers", "one")
     said = (
         f"memory, level, correlogram (z = {correlogram.z:.1f}) and likelihood "
@@ -102,3 +115,8 @@ def weighed(
         needed = f"{np.exp(enough(jitter_ns)):.1f} times is needed"
         return WeighedResult("cannot_tell", f"{said}; {needed}", log_odds)
     return WeighedResult("shared" if log_odds > 0 else "separate", said, log_odds)
+
+
+def _size(expected_z: float | None, usual: float) -> float:
+    """How many times as large as usual z of one bucket would be; log₂."""
+    return float(np.log2(max(expected_z or 0.0, 1.0) / usual))
