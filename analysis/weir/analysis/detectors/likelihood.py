@@ -155,7 +155,7 @@ def bucket_likelihood(a: FlowEvents, b: FlowEvents) -> LikelihoodResult:
     said = f"one bucket is {_likely(evidence)} than two (z = {z:.1f}, against flows shifted in time)"
     result = LikelihoodResult("cannot_tell", said, rank_p(evidence, shifted), evidence, z, tau_s * 1e6)
     if evidence > -EVIDENCE:
-        found = z >= SURE_Z and evidence > 0 and not alike(a, b)
+        found = z >= SURE_Z and not alike(a, b)
         return replace(result, verdict="shared") if found else result
     if z >= SAME_Z:
         why = "packets that met say something else than others, so the model does not hold: "
