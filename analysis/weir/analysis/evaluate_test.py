@@ -75,7 +75,7 @@ def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
         "buckets": None,
     }
     assert score_of(weak) == (pytest.approx(-0.25), p)
-    by_likelihood = {**weak, "decided_by": "likelihood", "likelihood": {"evidence": -16.0, "p": 0.3}}
+    by_likelihood = {**weak, "decided_by": "likelihood", "likelihood": {"evidence": -20.0, "p": 0.3}}
     assert score_of(by_likelihood) == (pytest.approx(-0.5), p)
     by_correlogram = {**weak, "decided_by": "correlogram", "correlogram": {"z": 6.0, "p": p}}
     assert score_of(by_correlogram) == (pytest.approx(0.5), p)
