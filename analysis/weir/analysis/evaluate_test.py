@@ -79,8 +79,8 @@ def test_the_score_of_shared_is_that_of_the_test_that_decided() -> None:
     assert score_of(by_likelihood) == (pytest.approx(-0.5), p)
     by_correlogram = {**weak, "decided_by": "correlogram", "correlogram": {"z": 6.0, "p": p}}
     assert score_of(by_correlogram) == (pytest.approx(0.5), p)
-    by_weight = {**weak, "decided_by": "weighed", "weighed": {"log_odds": -2.5}}
-    assert score_of({**by_weight, "jitter_ns": 0}) == (pytest.approx(-0.625), p)
+    by_weight = {**weak, "decided_by": "weighed", "weighed": {"log_odds": -3.0}}
+    assert score_of({**by_weight, "jitter_ns": 0}) == (pytest.approx(-0.75), p)
     assert score_of({**by_weight, "jitter_ns": 5_000_000}) == (pytest.approx(-0.5), p)
     assert score_of(level) == (6.0, 0.001)
     assert score_of({"z": 2.0, "p": 0.03}) == (2.0, 0.03)
