@@ -63,11 +63,11 @@ EXACT_BYTES = 1.0
 """Errors of times that are worth less at the rate are none: lengths are whole bytes."""
 MIN_CONTRADICTIONS = 5
 """Fewer do not show a larger scale."""
-RATE_TAILS, BURST_TAIL = (3.0, 6.0), 1.5
+RATE_TAILS, BURST_TAIL = (3.0, 8.0), 1.5
 """Assumed density of errors ∝ (1 + x ÷ scale)^−TAIL: large ones are rare, not impossible. The rate's second
 one is for several flows: with 3, the intervals of all 169 pairs of flows held the rate at exact times (seeds
-below 170), with 6 those of 94 % of 70 pairs. The burst rests on the packets near the threshold, whose errors
-are alike: with 3, its intervals would hold 84 to 92 %."""
+below 170), with 8 those of 95 %. The burst rests on the packets near the threshold, whose errors are alike:
+with 3, its intervals would hold 84 to 92 %."""
 MEDIAN_OF_SCALE = 0.414
 """The median of errors with the density ∝ (1 + x)^−3."""
 REACH_OF_SCALE = 4.0
