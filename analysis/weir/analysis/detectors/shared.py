@@ -24,9 +24,9 @@ from typing import Literal
 
 from weir.analysis.detectors.buckets import BucketsResult, one_bucket_or_two
 from weir.analysis.detectors.correlogram import SURE_Z, CorrelogramResult, loss_correlogram
-from weir.analysis.detectors.events import FlowEvents, few_after_start
+from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.detectors.level import LOADS_IN_STEP, LevelResult, bucket_level
-from weir.analysis.detectors.likelihood import EVIDENCE, SAME_Z, LikelihoodResult, bucket_likelihood
+from weir.analysis.detectors.likelihood import EVIDENCE, LikelihoodResult, bucket_likelihood
 from weir.analysis.detectors.memory import ALPHA, MAX_JITTER_NS, MemoryResult, frame_memory
 from weir.analysis.detectors.step import IN_STEP, alike, in_step
 from weir.analysis.detectors.weigh import FINE_NS, WeighedResult, weighed
@@ -41,11 +41,8 @@ MOSTLY_IN_STEP = 0.25
 """Flows that are in step by less share a policer if κ is `CLEAR_KAPPA` and no fitted bucket says otherwise.
 Of 18 pairs of equal flows behind two policers those in step by 0.1 and more had a κ of 0.43 at most; two
 pairs of CUBIC flows behind one, in step by 0.12 and 0.17, had 1.02 and 1.04."""
-PARTLY_IN_STEP, MANY_LOSSES = 0.5, 100
-"""Flows that are in step by less, and have so many losses each, share a policer if correlogram and likelihood
-both say so and fitted buckets do not find two. Of 49 pairs in step by 0.1 to 0.5 behind two (17 of runs, 32
-simulated ones with other traffic in each bucket) three had such an S, with a z of the correlogram of 1.5 at
-most; ten pairs behind one had it with a z of 3 to 43."""
+PARTLY_IN_STEP = 0.5
+"""Flows that are in step by less share a policer if the odds of all tests together are `CLEAR_ODDS`."""
 SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 """Of the memory, and the evidence of the level that confirms it or not. Without these, eight of 82 pairs
 behind one policer were found separate (paths drawn with seeds below 200)."""
@@ -160,7 +157,7 @@ class _Tests:
         self.clocks_differ = max(a.clock_error_ns, b.clock_error_ns) > 0
         self.behind_policer = a.behind_policer or b.behind_policer
         self.level, self.in_step = bucket_level(a, b), in_step(a, b)
-        self.memory = self._found = frame_memory(a, b)
+        self.memory = self.found = frame_memory(a, b)
 
     @cached_property
     def buckets(self) -> BucketsResult:
@@ -176,7 +173,7 @@ class _Tests:
 
     @cached_property
     def weighed(self) -> WeighedResult:
-        return weighed(*self._flows, self._found, self.level, self.correlogram, self.likelihood)
+        return weighed(*self._flows, self.found, self.level, self.correlogram, self.likelihood)
 
     @cached_property
     def alike(self) -> bool:
@@ -188,16 +185,10 @@ class _Tests:
         return self.in_step is not None and self.in_step >= IN_STEP
 
     @property
-    def one_in_step(self) -> MemoryResult | CorrelogramResult | None:
-        """The test that finds one policer by more than flows in step behind two show; None if none does."""
-        part = self.in_step or 0.0
-        clear = (self._found.kappa or 0.0) >= CLEAR_KAPPA and part < MOSTLY_IN_STEP
-        if clear and self._found.verdict == "shared":
-            return self._found
-        one_likely = (self.likelihood.evidence or 0.0) >= EVIDENCE and (self.likelihood.z or 0.0) >= SAME_Z
-        if self.correlogram.verdict != "shared" or not one_likely or self.alike or part >= PARTLY_IN_STEP:
-            return None
-        return None if few_after_start(*self._flows, MANY_LOSSES) else self.correlogram
+    def clear_in_step(self) -> bool:
+        """Whether the memory finds one policer by more than flows in step behind two show."""
+        clear = (self.found.kappa or 0.0) >= CLEAR_KAPPA and (self.in_step or 0.0) < MOSTLY_IN_STEP
+        return clear and self.found.verdict == "shared"
 
     @property
     def one_by_losses(self) -> bool:
@@ -223,8 +214,8 @@ class _Tests:
 
     def withdraw_memory(self, doubt: str) -> None:
         """Take the memory's verdict away, and say why and what the level found."""
-        reason = f"{doubt}{self._found.reason}; {self.level.reason}"
-        self.memory = replace(self._found, verdict="cannot_tell", reason=reason)
+        reason = f"{doubt}{self.found.reason}; {self.level.reason}"
+        self.memory = replace(self.found, verdict="cannot_tell", reason=reason)
 
 
 def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
@@ -256,8 +247,8 @@ def shared_policer(a: FlowEvents, b: FlowEvents) -> SharedResult:
         tests.withdraw_memory(CONTRADICTION)
     elif _two_by_likelihood(tests):
         return tests.decided_by(tests.likelihood)
-    if tests.together and (one := tests.one_in_step):
-        return tests.decided_by(one)
+    if tests.together and tests.clear_in_step:
+        return tests.decided_by(tests.found)
     return tests.decided_by(tests.weighed if _by_weight(tests) else tests.memory)
 
 

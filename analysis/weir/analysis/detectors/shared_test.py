@@ -380,7 +380,7 @@ def test_loads_in_step_are_believed_if_losses_follow_them(
 
 
 @pytest.mark.parametrize(("part", "verdict"), [(0.3, "shared"), (0.6, "cannot_tell")])
-def test_flows_in_step_share_a_policer_if_correlogram_and_likelihood_say_so(
+def test_flows_in_step_share_a_policer_if_all_losses_together_say_so(
     monkeypatch: pytest.MonkeyPatch, part: float, verdict: str
 ) -> None:
     (pair,) = Simulated(156, 20.0).pairs()
@@ -388,7 +388,7 @@ def test_flows_in_step_share_a_policer_if_correlogram_and_likelihood_say_so(
     result = shared_policer(*pair.at(1e-3))
     print(result.correlogram, result.likelihood)
     assert result.verdict == verdict, result.reason
-    assert verdict == "cannot_tell" or result.decided_by is result.correlogram
+    assert verdict == "cannot_tell" or result.decided_by is result.weighed
 
 
 @pytest.mark.parametrize(("correlation", "verdict"), [(-0.3, "shared"), (0.1, "cannot_tell")])
