@@ -7,13 +7,13 @@ flows over milliseconds, which jitter does not hide; it needs many packets and l
 trends that both flows have are evidence in none. Where none of these decides, one policer may still show in
 losses that come together at the same moment rather than at another one (`correlogram.py`), and one or two in
 how likely all fates together are behind one and behind two (`likelihood.py`). What still is undecided is
-decided by level, correlogram and likelihood together (`weigh.py`).
+decided by all of these but the buckets together (`weigh.py`).
 
-No verdict stands against another test. Each test has flows that deceive it: a packet of a smoothly paced flow
-that is alone with the other one meets the bucket just after it was filled, so the memory is negative behind
-one policer; random loss has no memory; bursts of flows in step meet behind two policers, and where all
-packets do (`step.py`), neither memory, level nor correlogram can find one. Where memory and level contradict
-each other, or the memory is unsure, another test decides, or nothing does.
+No verdict stands against another test, but for clear odds of all together. Each test has flows that deceive
+it: a packet of a smoothly paced flow that is alone with the other one meets the bucket just after it was
+filled, so the memory is negative behind one policer; random loss has no memory; bursts of flows in step meet
+behind two policers, and where all packets do (`step.py`), neither memory, level nor correlogram can find one.
+Where memory and level contradict each other, or the memory is unsure, another test decides, or nothing does.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ def _apart(tests: _Tests, most_z: float) -> bool:
 
 
 def _by_weight(tests: _Tests) -> bool:
-    """Whether level, correlogram and likelihood together decide."""
+    """Whether memory, level, correlogram and likelihood together decide."""
     if tests.clocks_differ:
         return False
     likelihood, correlogram = tests.likelihood, tests.correlogram

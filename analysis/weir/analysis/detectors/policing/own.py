@@ -97,8 +97,8 @@ def detect_policing(flows: Sequence[FlowTrace]) -> list[FlowVerdict]:
         key = tuple(sorted(members))
         if key not in fitted:
             large = [flow for flow in key if flows[flow].losses >= MIN_LOSSES]
-            passed = _bytes(flows, large)
-            spread = max(round(spread_ns(flow) * _bytes(flows, [flow]) / passed) for flow in large)
+            sent = _bytes(flows, large)
+            spread = max(round(spread_ns(flow) * _bytes(flows, [flow]) / sent) for flow in large)
             fitted[key] = _fit(flows, key, spread, max(map(time_error_s, large)), len(large) > 1)
         return fitted[key]
 
