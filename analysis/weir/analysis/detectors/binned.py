@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import fft
+from scipy.signal import fftconvolve
 
 from weir.analysis.detectors.events import FlowEvents
 from weir.analysis.tables import Floats, Ints
@@ -121,4 +122,12 @@ def later(values: Floats, lag: int) -> Floats:
 def shifted(one: Floats, other: Floats) -> Floats:
     """Σ one[k + s] other[k] over k, for each circular shift s."""
     result: Floats = fft.irfft(fft.rfft(one) * np.conj(fft.rfft(other)), len(one))
+    return result
+
+
+def at_lags(sums: Floats, kernel: Floats, lags: int) -> Floats:
+    """Sums at circular shifts, as of `shifted`, weighted with the kernel around each of −lags to lags."""
+    reach = len(kernel) // 2
+    around = sums[np.arange(-lags - reach, lags + reach + 1)]
+    result: Floats = fftconvolve(around, kernel[::-1], "valid")
     return result

@@ -37,7 +37,7 @@ from scipy.ndimage import maximum_filter1d
 from scipy.signal import fftconvolve
 from scipy.stats import norm
 
-from weir.analysis.detectors.binned import WINDOW_S, near, shifted
+from weir.analysis.detectors.binned import WINDOW_S, at_lags, near, shifted
 from weir.analysis.detectors.chain import STEPS, coupling_at
 from weir.analysis.detectors.events import (
     FlowEvents,
@@ -203,24 +203,16 @@ def _by_loss(one: _Counted, other: _Counted, lags: int, kernel: Floats) -> tuple
     """The sum of losses at each lag, and what one bucket adds to it at lag 0."""
     scaled = [flow.excess / np.sqrt(flow.variance) for flow in (one, other)]
     pairs = float(one.packets.mean() * other.packets.sum())
-    return _at_lags(shifted(scaled[1], scaled[0]), kernel, lags), pairs * float(kernel @ kernel)
+    return at_lags(shifted(scaled[1], scaled[0]), kernel, lags), pairs * float(kernel @ kernel)
 
 
 def _by_load(one: _Counted, other: _Counted, lags: int, kernel: Floats) -> tuple[Floats, float]:
     """The sum of load at each lag, and what one bucket adds to it at lag 0."""
-    curve = _at_lags(shifted(other.excess, one.load), kernel, lags)
-    curve += _at_lags(shifted(other.load, one.excess), kernel[::-1], lags)
+    curve = at_lags(shifted(other.excess, one.load), kernel, lags)
+    curve += at_lags(shifted(other.load, one.excess), kernel[::-1], lags)
     pairs = float(one.packets.mean() * (other.packets * other.variance).sum())
     pairs += float(other.packets.mean() * (one.packets * one.variance).sum())
     return curve, pairs * float(kernel @ kernel)
-
-
-def _at_lags(sums: Floats, kernel: Floats, lags: int) -> Floats:
-    """Sums at circular shifts, weighted with the kernel around each shift by at most `lags` either way."""
-    reach = len(kernel) // 2
-    around = sums[np.arange(-lags - reach, lags + reach + 1)]
-    result: Floats = fftconvolve(around, kernel[::-1], "valid")
-    return result
 
 
 def _standard(values: Floats, elsewhere: Bools) -> Floats:

@@ -4,18 +4,20 @@
 Each says something, but too little: losses met somewhat more often than by chance, or one bucket is a little
 less likely than two. The logarithm of the odds of one policer is
 
-    w · (1, z, t, t z, S, z_S, e, z_L, z_M, t_M, t_M z_M),
+    w · (1, z, t, t z, S, z_S, e, z_L, z_M, t_M, t_M z_M, z_R),
 
 with z of the correlogram, S and z_S of the likelihood, evidence e of the level's response (0 without one),
-z_L of the level and z_M of the memory (0 without one). t and t_M are log₂ of the expected z of correlogram
-and memory ÷ `USUAL_Z` and `USUAL_MEMORY_Z` (t_M is 0 without a memory): the more packets of both flows could
-have met, the more a small z says of two policers; of thin flows it says nothing. Each is clipped to `CLIPS`,
+z_L of the level, z_M of the memory (0 without one) and z_R of the loss rates (`loss_rates.py`). t and t_M are
+log₂ of the expected z of correlogram and memory ÷ `USUAL_Z` and `USUAL_MEMORY_Z` (t_M is 0 without a memory):
+the more packets of both flows could have met, the more a small z says of two policers; of thin flows it says
+nothing. Each is clipped to `CLIPS`,
 so that none outweighs all others. S counts only near 0: what is common to both flows over seconds makes it
 large behind two policers as well.
 
-The weights were found by logistic regression (ridge of 1) from 320 runs of `wehey-bbr` and `wehey-bbr-queue`
-(seeds 21 to 24) and 220 simulated paths (seeds 0 to 109 and 11000 to 11109), the first with jitter of 0, 0.1
-and 1 ms, the second with 5 and 10 ms.
+The weights were found by logistic regression (ridge of 1) from 480 runs of `wehey-bbr` and `wehey-bbr-queue`
+(seeds 21 to 26, jitter of 0, 0.1, 1, 5 and 10 ms) and 220 simulated paths (seeds 0 to 109 and 11000 to
+11109; 0, 1, 5 and 10 ms), for each of three classes of estimated jitter. No test may count against what it
+found: the weights of z, S, z_S, e, z_L, z_M and z_R are not below 0, those of t and t_M not above.
 
 Flows with few losses are not weighed.
 """
@@ -31,13 +33,16 @@ from weir.analysis.detectors.correlogram import CorrelogramResult
 from weir.analysis.detectors.events import FlowEvents, few_after_start, statistics_of
 from weir.analysis.detectors.level import LevelResult
 from weir.analysis.detectors.likelihood import LikelihoodResult
-from weir.analysis.detectors.memory import MemoryResult
+from weir.analysis.detectors.loss_rates import loss_rates_z
+from weir.analysis.detectors.memory import MAX_JITTER_NS, MemoryResult
 
-FINE_NS = 1_000_000
-"""Weights are the first ones up to this jitter, else the second ones."""
+FINE_NS = 1_400_000
+"""Weights are the first ones up to `MAX_JITTER_NS`, the second ones up to this jitter, else the third ones.
+Jitter of 1 ms is estimated as 0.2 to 1.6 ms, 5 ms as 1.2 to 5 ms."""
 WEIGHTS = (
-    (-2.12, 0.33, -0.19, 0.14, 0.094, 1.09, 0.94, -0.07, 0.45, -0.37, -0.30),
-    (-1.05, 0.34, -0.78, 0.22, 0.075, 0.52, 1.22, 0.27, 0.66, 0.0, 0.0),
+    (-2.53, 0.17, 0.00, 0.16, 0.074, 1.10, 0.93, 0.00, 0.40, -0.88, -0.21, 0.11),
+    (-2.07, 0.14, -0.38, 0.17, 0.102, 0.87, 0.96, 0.00, 0.50, 0.00, -0.37, 0.42),
+    (-1.41, 0.15, -0.91, 0.15, 0.092, 0.48, 0.83, 0.13, 0.58, 0.00, 0.17, 0.46),
 )
 CLIPS = (
     (-1.0, 4.0),
@@ -48,13 +53,12 @@ CLIPS = (
     (-1.0, 4.0),
     (-2.0, 4.0),
     (-2.0, 2.0),
+    (-1.0, 6.0),
 )
-"""Of z, t, S, z_S, e, z_L, z_M and t_M."""
+"""Of z, t, S, z_S, e, z_L, z_M, t_M and z_R."""
 USUAL_Z, USUAL_MEMORY_Z = 12.0, 8.0
-ENOUGH = 1.0, 1.5
-"""Odds of 2.7 and 4.5 to 1. With weights from six sevenths of the runs and paths, of the other runs 0.8 %
-behind one policer and 1.7 % behind two were wrong with jitter up to 1 ms, 0.3 and 2.2 % with 5 and 10 ms,
-whatever decided; 3.6 and 15 % were undecided."""
+ENOUGH = 1.0, 1.4, 1.5
+"""Odds of 2.7, 4.1 and 4.5 to 1, for each class of jitter."""
 MIN_LOSSES = 100
 
 
@@ -65,6 +69,7 @@ class WeighedResult:
     verdict: Literal["shared", "separate", "cannot_tell"]
     reason: str
     log_odds: float | None = None
+    loss_rates_z: float | None = None
 
     def detail(self) -> dict[str, object]:
         """All statistics of the verdict, ready for JSON."""
@@ -73,7 +78,11 @@ class WeighedResult:
 
 def enough(jitter_ns: int) -> float:
     """The logarithm of the odds that decide at this jitter."""
-    return ENOUGH[jitter_ns > FINE_NS]
+    return ENOUGH[_class(jitter_ns)]
+
+
+def _class(jitter_ns: int) -> int:
+    return int(jitter_ns > MAX_JITTER_NS) + int(jitter_ns > FINE_NS)
 
 
 def weighed(
@@ -89,6 +98,7 @@ def weighed(
         return WeighedResult("cannot_tell", (likelihood if correlogram.z is not None else correlogram).reason)
     if few := few_after_start(a, b, MIN_LOSSES):
         return WeighedResult("cannot_tell", few)
+    rates_z = loss_rates_z(a, b)
     values = (
         correlogram.z,
         _size(correlogram.expected_z, USUAL_Z),
@@ -98,23 +108,24 @@ def weighed(
         level.z or 0.0,
         memory.z or 0.0,
         0.0 if memory.z is None else _size(memory.expected_z, USUAL_MEMORY_Z),
+        rates_z or 0.0,
     )
     clipped = (float(np.clip(value, *limits)) for value, limits in zip(values, CLIPS, strict=True))
-    z, size, *others, z_memory, size_memory = clipped
-    terms = (1.0, z, size, size * z, *others, z_memory, size_memory, size_memory * z_memory)
+    z, size, *others, z_memory, size_memory, z_rates = clipped
+    terms = (1.0, z, size, size * z, *others, z_memory, size_memory, size_memory * z_memory, z_rates)
     jitter_ns = max(a.jitter_ns, b.jitter_ns)
-    weights = WEIGHTS[jitter_ns > FINE_NS]
+    weights = WEIGHTS[_class(jitter_ns)]
     log_odds = float(np.dot(weights, terms))
     found, other = ("one policer", "two") if log_odds > 0 else ("two policers", "one")
     said = (
-        f"memory, level, correlogram (z = {correlogram.z:.1f}) and likelihood "
-        f"(z = {likelihood.z or 0.0:.1f}) together make {found} {np.exp(abs(log_odds)):.1f} times "
+        f"memory, level, correlogram (z = {correlogram.z:.1f}), likelihood (z = {likelihood.z or 0.0:.1f}) "
+        f"and loss rates (z = {rates_z or 0.0:.1f}) together make {found} {np.exp(abs(log_odds)):.1f} times "
         f"as likely as {other}"
     )
     if abs(log_odds) < enough(jitter_ns):
         needed = f"{np.exp(enough(jitter_ns)):.1f} times is needed"
-        return WeighedResult("cannot_tell", f"{said}; {needed}", log_odds)
-    return WeighedResult("shared" if log_odds > 0 else "separate", said, log_odds)
+        return WeighedResult("cannot_tell", f"{said}; {needed}", log_odds, rates_z)
+    return WeighedResult("shared" if log_odds > 0 else "separate", said, log_odds, rates_z)
 
 
 def _size(expected_z: float | None, usual: float) -> float:
