@@ -48,9 +48,9 @@ SIGNIFICANT_Z, CONFIRMED = 3.0, 1.0
 behind one policer were found separate (paths drawn with seeds below 200)."""
 CLEAR_ODDS = 2.0
 """A logarithm of the odds, 7.4 to 1, that decides with jitter of up to `FINE_NS` in spite of loads partly in
-step, of a correlogram of one policer, or of a likelihood whose model does not hold. Of 43 pairs of flows partly
-in step behind two policers none had more than 1.5, of 92 behind one 82 had as much (runs, equal flows alone and
-simulated paths, jitter of 0 to 5 ms)."""
+step, of a correlogram of one policer, or of a likelihood whose model does not hold. Of 43 pairs of flows
+partly in step behind two policers none had more than 1.5, of 92 behind one 82 had as much (runs, equal flows
+alone and simulated paths, jitter of 0 to 5 ms)."""
 SUPPORT_Z = 2.0
 """Of level or correlogram, for a small κ of the memory to count. The likelihood's S supports it, and the
 correlogram, from its own threshold on: with 14, two equal BBR flows of 14 s behind two policers were found
