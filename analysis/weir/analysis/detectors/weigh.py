@@ -16,8 +16,9 @@ large behind two policers as well.
 
 The weights were found by logistic regression (ridge of 1) from 480 runs of `wehey-bbr` and `wehey-bbr-queue`
 (seeds 21 to 26, jitter of 0, 0.1, 1, 5 and 10 ms) and 220 simulated paths (seeds 0 to 109 and 11000 to
-11109; 0, 1, 5 and 10 ms), for each of three classes of estimated jitter. No test may count against what it
-found: the weights of z, S, z_S, e, z_L, z_M and z_R are not below 0, those of t and t_M not above.
+11109; 0, 1, 5 and 10 ms), for each of three classes of estimated jitter. For flows
+of usual size (t and t_M of 0) no test counts against what it found: the weights of z, S, z_S, e, z_L, z_M and
+z_R are not below 0. Those of t and t_M are not above 0; those of the products are free.
 
 Flows with few losses are not weighed.
 """
@@ -38,7 +39,7 @@ from weir.analysis.detectors.memory import MAX_JITTER_NS, MemoryResult
 
 FINE_NS = 1_400_000
 """Weights are the first ones up to `MAX_JITTER_NS`, the second ones up to this jitter, else the third ones.
-Jitter of 1 ms is estimated as 0.2 to 1.6 ms, 5 ms as 1.2 to 5 ms."""
+In runs jitter of 1 ms is estimated as 0.2 to 1.6 ms, 5 ms as 1.2 to 2.9 ms."""
 WEIGHTS = (
     (-2.53, 0.17, 0.00, 0.16, 0.074, 1.10, 0.93, 0.00, 0.40, -0.88, -0.21, 0.11),
     (-2.07, 0.14, -0.38, 0.17, 0.102, 0.87, 0.96, 0.00, 0.50, 0.00, -0.37, 0.42),

@@ -119,7 +119,7 @@ def test_no_coupling_is_evidence_of_two_policers_only_where_one_would_show() -> 
     assert odds == sorted(set(odds), reverse=True)
 
 
-def test_no_test_counts_against_what_it_found() -> None:
+def test_of_flows_of_usual_size_no_test_counts_against_what_it_found() -> None:
     for _, z, size, _, *found, z_memory, size_memory, _, z_rates in WEIGHTS:
         assert min(z, *found, z_memory, z_rates) >= 0
         assert max(size, size_memory) <= 0
