@@ -36,20 +36,29 @@ _TINY = 1e-12
 
 def loss_rates_z(a: FlowEvents, b: FlowEvents) -> float | None:
     """z of two flows' losses within tens of milliseconds; None if they ran together for less than 4 s."""
+    bins = common_bins(a, b)
+    if bins is None:
+        return None
+    return coupling_z(excess_losses(a, *bins), excess_losses(b, *bins), COUPLED_S)
+
+
+def common_bins(a: FlowEvents, b: FlowEvents) -> tuple[int, int] | None:
+    """When the bins begin, ns, and how many there are while both flows ran; None for less than 4 s."""
     start_ns, end_ns = after_start(a, b)
     bins = int((end_ns - start_ns) / (BIN_S * 1e9))
-    lags, reach = round(LAGS_S / BIN_S), round(REACHES * COUPLED_S / BIN_S)
-    if bins < 4 * lags:
-        return None
-    count = prev_fast_len(bins, real=True)
-    one, other = (_excess(flow, start_ns, count) for flow in (a, b))
-    weights = np.exp(-np.abs(np.arange(-reach, reach + 1)) * BIN_S / COUPLED_S)
+    return (start_ns, prev_fast_len(bins, real=True)) if bins >= 4 * round(LAGS_S / BIN_S) else None
+
+
+def coupling_z(one: Floats, other: Floats, coupled_s: float) -> float:
+    """z of Σ one_i other_j exp(−|t_i − t_j| ÷ coupled_s) of two series of bins; see the module's text."""
+    lags, reach = round(LAGS_S / BIN_S), round(REACHES * coupled_s / BIN_S)
+    weights = np.exp(-np.abs(np.arange(-reach, reach + 1)) * BIN_S / coupled_s)
     curve = at_lags(shifted(other, one), weights, lags)
     chance = curve[np.abs(np.arange(-lags, lags + 1)) >= round(NEAR_S / BIN_S)]
     return float((curve[lags] - chance.mean()) / max(float(chance.std()), _TINY))
 
 
-def _excess(flow: FlowEvents, start_ns: int, count: int) -> Floats:
+def excess_losses(flow: FlowEvents, start_ns: int, count: int) -> Floats:
     """Losses in each of `count` bins, less those expected."""
     which = (flow.sent_ns - start_ns) // int(BIN_S * 1e9)
     inside = (which >= 0) & (which < count)

@@ -30,13 +30,14 @@ LEVEL = LevelResult("cannot_tell", "level", z=0.5)
 MEMORY = MemoryResult("cannot_tell", "memory", z=-1.5, expected_z=USUAL_MEMORY_Z * 2)
 CORRELOGRAM = CorrelogramResult("cannot_tell", "correlogram", z=1.0, expected_z=USUAL_Z * np.sqrt(2))
 LIKELIHOOD = LikelihoodResult("cannot_tell", "likelihood", evidence=2.0, z=1.5)
-RATES_Z = 2.5
+RATES_Z, QUEUE_Z = 2.5, 1.25
 
 
 @pytest.fixture
 def rates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loss rates that have z of `RATES_Z`."""
+    """Loss rates that have z of `RATES_Z`, and delays of a queue that have `QUEUE_Z`."""
     monkeypatch.setattr("weir.analysis.detectors.weigh.loss_rates_z", lambda *_: RATES_Z)
+    monkeypatch.setattr("weir.analysis.detectors.weigh.queue_delays_z", lambda *_: QUEUE_Z)
 
 
 def flow(jitter_ns: int = 100_000, every: int = 10) -> FlowEvents:
@@ -59,9 +60,15 @@ def test_the_log_odds_are_a_weighted_sum(jitter_ns: int, weights: tuple[float, .
     level = replace(LEVEL, evidence=-2.0, kappa=0.1)
     found = weighed(flow(0), flow(jitter_ns), MEMORY, level, CORRELOGRAM, LIKELIHOOD)
     assert found.log_odds == pytest.approx(
-        np.dot(weights, [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, -2.0, 0.5, -1.5, 1.0, 1.0 * -1.5, RATES_Z])
+        np.dot(
+            weights, [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, -2.0, 0.5, -1.5, 1.0, 1.0 * -1.5, RATES_Z, QUEUE_Z]
+        )
     )
-    assert found.detail() == {"log_odds": found.log_odds, "loss_rates_z": RATES_Z}
+    assert found.detail() == {
+        "log_odds": found.log_odds,
+        "loss_rates_z": RATES_Z,
+        "queue_delays_z": QUEUE_Z,
+    }
 
 
 @pytest.mark.usefixtures("rates")
@@ -70,7 +77,9 @@ def test_what_z_of_the_level_adds_to_its_evidence_counts_once() -> None:
     assert level.of_response == pytest.approx(0.5)
     found = weighed(flow(), flow(), MEMORY, level, CORRELOGRAM, LIKELIHOOD)
     assert found.log_odds == pytest.approx(
-        np.dot(WEIGHTS[1], [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, 0.5, 4.0, -1.5, 1.0, 1.0 * -1.5, RATES_Z])
+        np.dot(
+            WEIGHTS[1], [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, 0.5, 4.0, -1.5, 1.0, 1.0 * -1.5, RATES_Z, QUEUE_Z]
+        )
     )
     assert replace(level, kappa=None).of_response == 0
 
@@ -80,23 +89,24 @@ def test_without_a_memory_its_size_counts_as_usual() -> None:
     memory = replace(MEMORY, z=None, expected_z=None)
     found = weighed(flow(), flow(), memory, LEVEL, CORRELOGRAM, LIKELIHOOD)
     assert found.log_odds == pytest.approx(
-        np.dot(WEIGHTS[1], [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, 0.0, 0.5, 0.0, 0.0, 0.0, RATES_Z])
+        np.dot(WEIGHTS[1], [1, 1.0, 0.5, 0.5 * 1.0, 2.0, 1.5, 0.0, 0.5, 0.0, 0.0, 0.0, RATES_Z, QUEUE_Z])
     )
 
 
 @pytest.mark.parametrize(("value", "side"), [(90.0, 1), (-90.0, 0)])
 def test_none_counts_beyond_its_limits(monkeypatch: pytest.MonkeyPatch, value: float, side: int) -> None:
-    monkeypatch.setattr("weir.analysis.detectors.weigh.loss_rates_z", lambda *_: value)
+    for name in ("loss_rates_z", "queue_delays_z"):
+        monkeypatch.setattr(f"weir.analysis.detectors.weigh.{name}", lambda *_: value)
     expected_z = 900.0 if side else 0.1
     memory, level = replace(MEMORY, z=value, expected_z=expected_z), replace(LEVEL, z=value)
     correlogram = replace(CORRELOGRAM, z=value, expected_z=expected_z)
     likelihood = replace(LIKELIHOOD, evidence=10 * value, z=value)
     found = weighed(flow(), flow(), memory, level, correlogram, likelihood)
-    z, size, evidence, of_shifts, _, of_level, of_memory, its_size, of_rates = (
+    z, size, evidence, of_shifts, _, of_level, of_memory, its_size, *of_pair = (
         limits[side] for limits in CLIPS
     )
     expected = [1, z, size, size * z, evidence, of_shifts, 0.0, of_level, of_memory, its_size]
-    assert found.log_odds == pytest.approx(np.dot(WEIGHTS[1], [*expected, its_size * of_memory, of_rates]))
+    assert found.log_odds == pytest.approx(np.dot(WEIGHTS[1], [*expected, its_size * of_memory, *of_pair]))
 
 
 def test_no_coupling_is_evidence_of_two_policers_only_where_one_would_show() -> None:
@@ -120,8 +130,8 @@ def test_no_coupling_is_evidence_of_two_policers_only_where_one_would_show() -> 
 
 
 def test_of_flows_of_usual_size_no_test_counts_against_what_it_found() -> None:
-    for _, z, size, _, *found, z_memory, size_memory, _, z_rates in WEIGHTS:
-        assert min(z, *found, z_memory, z_rates) >= 0
+    for _, z, size, _, *found, z_memory, size_memory, _, z_rates, z_queue in WEIGHTS:
+        assert min(z, *found, z_memory, z_rates, z_queue) >= 0
         assert max(size, size_memory) <= 0
 
 
@@ -146,7 +156,7 @@ def test_too_little_together_is_said() -> None:
     assert found.reason.endswith(f"; {np.exp(enough(100_000)):.1f} times is needed")
 
 
-@pytest.mark.parametrize("seed", [12, 32, 41])
+@pytest.mark.parametrize("seed", [12, 32, 125])
 def test_what_no_test_decides_they_decide_together(seed: int) -> None:
     (pair,) = Simulated(seed, 20.0).pairs()
     flows = pair.at(1e-3)
