@@ -10,7 +10,16 @@ import pytest
 from scipy import stats
 
 from weir.analysis.detectors import FlowEvents
-from weir.analysis.detectors.correlogram import SURE_Z, loss_correlogram
+from weir.analysis.detectors.correlogram import (
+    SURE_Z,
+    _added_by_load,
+    _added_by_loss,
+    _by_load,
+    _by_loss,
+    _Counted,
+    _less_elsewhere,
+    loss_correlogram,
+)
 from weir.analysis.detectors.shared import shared_policer
 from weir.analysis.paths.pair import Simulated
 
@@ -129,3 +138,57 @@ def test_nothing_follows_without_the_times_at_the_policer_or_with_few_losses() -
         assert found.verdict == "cannot_tell"
         assert reason in found.reason
         assert (found.z, found.p) == (None, None)
+
+
+def in_moments(rng: np.random.Generator, busy: bool, seconds: int = 40) -> FlowEvents:
+    """One packet per ms of which 2 % are lost, and nearly all in three common moments of 15 ms."""
+    at = np.arange(seconds * 1000)
+    moment = busy & np.isin(at // 15, np.array([600, 1411, 2222]))
+    lost = rng.uniform(size=len(at)) < np.where(moment, 0.9, 0.02)
+    sent_ns = at * 1_000_000 + rng.integers(0, 900_000, len(at))
+    return FlowEvents(sent_ns, np.full(len(at), 1448), lost, 20_000_000, jitter_ns=100_000)
+
+
+def test_a_few_common_moments_do_not_make_p_small() -> None:
+    """As of flows behind two policers that probe at the same time, whose z would be of one in thousands."""
+    z, p = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        found = loss_correlogram(in_moments(rng, True), in_moments(rng, True))
+        assert found.z is not None
+        assert found.p is not None
+        z.append(found.z)
+        p.append(found.p)
+    print(np.percentile(z, [0, 50, 100]), np.percentile(p, [0, 50, 100]))
+    assert np.median(stats.norm.sf(z)) < 0.003
+    assert np.median(p) > 0.03
+
+
+def test_p_is_uniform_for_flows_that_lose_independently() -> None:
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        found.append(loss_correlogram(in_moments(rng, False, 20), in_moments(rng, False, 20)).p or 0.0)
+    print(stats.kstest(found, "uniform").pvalue, np.mean(np.array(found) < 0.05))
+    assert stats.kstest(found, "uniform").pvalue > 0.01
+
+
+def test_what_the_moments_add_is_what_the_same_moment_has_above_the_others() -> None:
+    """The sum over time is that of the curve at lag 0, less its mean at the other lags."""
+    rng = np.random.default_rng(0)
+    count, lags, reach = 4_000, 40, 10
+    one, other = (
+        _Counted(*(rng.normal(size=count) for _ in range(3)), rng.uniform(0.1, 0.2, count)) for _ in range(2)
+    )
+    elsewhere = np.abs(np.arange(-lags, lags + 1)) >= 15
+    kernel = rng.uniform(size=2 * reach + 1)
+    for its, summed, added in (
+        (kernel + kernel[::-1], _by_loss, _added_by_loss),
+        (kernel, _by_load, _added_by_load),
+    ):
+        for flow in (one, other):  # what comes together at the ends is at other lags, too
+            for values in (flow.load, flow.excess):
+                values[:60] = values[-60:] = 0
+        curve, _ = summed(one, other, lags, its)
+        expected = curve[lags] - curve[elsewhere].mean()
+        assert np.sum(added(one, other, _less_elsewhere(its, elsewhere))) == pytest.approx(expected)
