@@ -35,7 +35,8 @@ TUNER = "classifier: rtt.json, sysctl: net.ipv4.tcp_ecn, values: {{near: 0, far:
 
 
 def weir_run(folder: Path, far: str, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "rtt.json").write_text(rtt_classifier(limit_ms=70).model_dump_json())
+    # Between 10 to 50 ms of the near flow, as its queue fills, and at least 190 ms of the far one.
+    (folder / "rtt.json").write_text(rtt_classifier(limit_ms=110).model_dump_json())
     (folder / "tuned.yaml").write_text(EXPERIMENT.format(tuner=TUNER.format(far=far)))
     command = [str(Path(sys.executable).with_name("weir")), "run", str(folder / "tuned.yaml")]
     return subprocess.run(
