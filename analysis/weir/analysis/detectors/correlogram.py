@@ -34,6 +34,7 @@ Only one policer is found: few packets meet by chance, so z near 0 is no sign of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -81,7 +82,7 @@ CLOCK_RTTS, MAX_CLOCK_ERROR_S = 0.75, 0.2
 """After an RTT flows behind two policers do the same again; and other lags have to be left."""
 MIN_LOSSES = 15
 MOMENT_S = 0.1
-"""Longer than a frame's memory and jitter, so that what happens in two of them is independent."""
+"""Longer than jitter and than the reach of ρ and α, so that a coincidence falls into one or two of them."""
 FINER = 4
 """Couplings are averaged over so many points of each bin."""
 LEAST_LAGS = 4
@@ -147,7 +148,8 @@ def loss_correlogram(a: FlowEvents, b: FlowEvents) -> CorrelogramResult:
         weight = expected / max(float(curve[elsewhere].var()), _TINY)
         expected_of_both += expected
         both += weight * curve
-        at_bins += weight * added(one, other, _less_elsewhere(kernel, elsewhere))
+        if not late:  # else p is a rank
+            at_bins += weight * added(one, other, _less_elsewhere(kernel, elsewhere))
     among_lags = max(float(both[elsewhere].std()), _TINY)
     wider = max(_over_time(at_bins, round(MOMENT_S * 1e9) // width_ns) / among_lags, 1.0)
     curve = _standard(maximum_filter1d(both, 2 * late + 1), elsewhere)
@@ -172,6 +174,12 @@ class _Counted:
     load: Floats
     excess: Floats
     variance: Floats
+
+    @cached_property
+    def standard(self) -> Floats:
+        """e in standard deviations of one packet."""
+        result: Floats = self.excess / np.sqrt(self.variance)
+        return result
 
 
 def _counted(flow: FlowEvents, start_ns: int, width_ns: int, count: int) -> _Counted:
@@ -215,9 +223,8 @@ def _kernels(tau_ns: float, loss: float, jitter_ns: float, width_ns: int) -> tup
 
 def _by_loss(one: _Counted, other: _Counted, lags: int, kernel: Floats) -> tuple[Floats, float]:
     """The sum of losses at each lag, and what one bucket adds to it at lag 0."""
-    scaled = [flow.excess / np.sqrt(flow.variance) for flow in (one, other)]
     pairs = float(one.packets.mean() * other.packets.sum())
-    return at_lags(shifted(scaled[1], scaled[0]), kernel, lags), pairs * float(kernel @ kernel)
+    return at_lags(shifted(other.standard, one.standard), kernel, lags), pairs * float(kernel @ kernel)
 
 
 def _by_load(one: _Counted, other: _Counted, lags: int, kernel: Floats) -> tuple[Floats, float]:
@@ -238,14 +245,13 @@ def _less_elsewhere(kernel: Floats, elsewhere: Bools) -> Floats:
 
 
 def _added_by_loss(one: _Counted, other: _Counted, kernel: Floats) -> Floats:
-    """What each bin of the first flow adds to the sum of losses at lag 0."""
-    scaled = [flow.excess / np.sqrt(flow.variance) for flow in (one, other)]
-    result: Floats = scaled[0] * oaconvolve(scaled[1], kernel, "same")
+    """The part of the sum of losses at lag 0 that each bin of the first flow contributes."""
+    result: Floats = one.standard * oaconvolve(other.standard, kernel, "same")
     return result
 
 
 def _added_by_load(one: _Counted, other: _Counted, kernel: Floats) -> Floats:
-    """What each bin of the first flow adds to the sum of load at lag 0."""
+    """The part of the sum of load at lag 0 that each bin of the first flow contributes."""
     result: Floats = one.load * oaconvolve(other.excess, kernel[::-1], "same")
     result += one.excess * oaconvolve(other.load, kernel, "same")
     return result

@@ -9,19 +9,11 @@ import numpy as np
 import pytest
 
 from weir.analysis.detectors import FlowEvents
-from weir.analysis.detectors.loss_rates import (
-    BIN_S,
-    COUPLED_S,
-    LAGS_S,
-    NEAR_S,
-    PRIOR_PACKETS,
-    REACHES,
-    WINDOW_S,
-    loss_rates_z,
-)
+from weir.analysis.detectors.loss_rates import BIN_S, COUPLED_S, PRIOR_PACKETS, WINDOW_S, loss_rates_z
 from weir.analysis.paths.pair import Simulated
 from weir.analysis.synthetic import with_jitter
 from weir.analysis.tables import Floats
+from weir_tests.analysis.coupled_bins import z_of_all_pairs
 
 SECONDS = 20
 
@@ -50,17 +42,7 @@ def test_z_is_that_of_all_pairs_of_bins() -> None:
     end_ns = int(min(a.sent_ns[-1], b.sent_ns[-1]))
     count = int((end_ns - start_ns) / 1e9 / BIN_S)
     excess = [excess_of(each, start_ns, count) for each in (a, b)]
-    lags = np.arange(-round(LAGS_S / BIN_S), round(LAGS_S / BIN_S) + 1)
-    reach = round(REACHES * COUPLED_S / BIN_S)
-    sums = []
-    for lag in lags:
-        near = np.arange(-reach, reach + 1)
-        weights = np.exp(-np.abs(near) * BIN_S / COUPLED_S)
-        sums.append(
-            sum(w * (np.roll(excess[1], -(lag + k)) @ excess[0]) for k, w in zip(near, weights, strict=True))
-        )
-    chance = np.array(sums)[np.abs(lags) >= round(NEAR_S / BIN_S)]
-    expected = (sums[len(sums) // 2] - chance.mean()) / chance.std()
+    expected = z_of_all_pairs(excess[0], excess[1], COUPLED_S)
     print(expected)
     assert loss_rates_z(a, b) == pytest.approx(expected, rel=0.02)
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from weir.analysis.detectors import FlowEvents
-from weir.analysis.detectors.loss_rates import BIN_S, LAGS_S, NEAR_S, REACHES, common_bins, excess_losses
+from weir.analysis.detectors.loss_rates import BIN_S, common_bins, excess_losses
 from weir.analysis.detectors.queue_delays import COUPLED_S, WINDOW_S, queue_delays_z
 from weir.analysis.synthetic import with_jitter
 from weir.analysis.tables import Floats
+from weir_tests.analysis.coupled_bins import z_of_all_pairs
 
 SECONDS = 20
 RATE_PER_MS, LIMIT = 4, 80
@@ -55,7 +56,7 @@ def test_z_is_that_of_all_pairs_of_bins() -> None:
     series = [(excess_delays_of(each, *bins), excess_losses(each, *bins)) for each in (a, b)]
     (delays, losses), (other_delays, other_losses) = series
     expected = sum(
-        z_of(one, other)
+        z_of_all_pairs(one, other, COUPLED_S)
         for one, other in ((delays, other_delays), (delays, other_losses), (losses, other_delays))
     )
     print(expected / 3**0.5)
@@ -75,20 +76,6 @@ def excess_delays_of(each: FlowEvents, start_ns: int, count: int) -> Floats:
         around = [rtt for its in found[max(k - half, 0) : k + half + 1] for rtt in its]
         result[k] = sum(found[k]) - len(found[k]) * (np.mean(around) if around else 0.0)
     return result
-
-
-def z_of(one: Floats, other: Floats) -> float:
-    lags = np.arange(-round(LAGS_S / BIN_S), round(LAGS_S / BIN_S) + 1)
-    near = np.arange(-round(REACHES * COUPLED_S / BIN_S), round(REACHES * COUPLED_S / BIN_S) + 1)
-    weights = np.exp(-np.abs(near) * BIN_S / COUPLED_S)
-    sums = np.array(
-        [
-            sum(w * (np.roll(other, -(lag + k)) @ one) for k, w in zip(near, weights, strict=True))
-            for lag in lags
-        ]
-    )
-    chance = sums[np.abs(lags) >= round(NEAR_S / BIN_S)]
-    return float((sums[len(sums) // 2] - chance.mean()) / chance.std())
 
 
 @pytest.mark.parametrize("jitter_s", [0.0, 1e-3, 10e-3])
